@@ -1,0 +1,454 @@
+"""Every noun of slo-gate, frozen: what readers give, what a policy asks, what a report says.
+
+Seconds, tokens and shares throughout; the unit is in the name. Verbs live elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+METRICS = ("ttft", "tpot", "itl", "e2e")  # as a policy spells them; columns add _s
+REQUEST_METRICS = ("ttft", "tpot", "e2e")  # one value a request: these may be in goodput
+
+
+# ---- what a result file holds -------------------------------------------------------------
+
+
+class Status:
+    """Codes of `Requests.status`. Only completed and failed requests are attempted."""
+
+    COMPLETED = 0
+    FAILED = 1
+    CANCELLED = 2
+    WARMUP = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """Gaps between streamed chunks, flat: those of request i are values_s[offsets[i]:offsets[i + 1]]."""
+
+    values_s: Floats
+    offsets: NDArray[np.int64]  # one more than there are requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """Per-request columns, all of one length, in the order of `order`.
+
+    A column the tool never records is None; a cell it failed to record is NaN.
+    """
+
+    status: NDArray[np.uint8]  # Status codes
+    ttft_s: Floats | None
+    e2e_s: Floats | None
+    output_tokens: Floats | None
+    input_tokens: Floats | None = None
+    start_s: Floats | None = None  # any origin; only differences mean anything
+    gaps: Gaps | None = None  # decoded only when a rule asks for ITL
+    order: str = "unknown"  # start, submission, completion or unknown
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def attempted(self) -> Bools:
+        """Completed or failed: never warm-up, never cancelled."""
+        return self.status <= Status.FAILED
+
+    @property
+    def tpot_s(self) -> Floats | None:
+        """(E2E - TTFT) / (output tokens - 1), NaN for one token or fewer (DESIGN section 1)."""
+        if self.ttft_s is None or self.e2e_s is None or self.output_tokens is None:
+            return None
+        steps = np.where(self.output_tokens > 1, self.output_tokens - 1, np.nan)
+        return (self.e2e_s - self.ttft_s) / steps
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an aggregate file states of one metric over its completed requests."""
+
+    percentiles: tuple[tuple[float, float], ...] = ()  # (percent, value in base unit), ascending
+    mean: float | None = None
+    min: float | None = None
+    max: float | None = None
+    n: int | None = None  # values behind it, where the tool says so
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Percentiles only. Joint goodput is known only by its bounds."""
+
+    summaries: Mapping[str, Summary]  # by metric
+    method: str = "linear"  # or inverted_cdf, exclusive, rounded
+    settled_by: str = ""  # the flag that would give per-request rows, e.g. `--save-detailed`
+
+
+Evidence: TypeAlias = Requests | Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many requests of each kind; attempted = completed + failed."""
+
+    attempted: int
+    completed: int
+    failed: int
+    cancelled: int = 0
+    warmup: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One load point. Exactly one of concurrency, request_rate and burst is set."""
+
+    concurrency: int | None = None  # closed loop
+    request_rate: float | None = None  # open loop, requests/s
+    burst: bool = False  # neither rate nor cap: matches no target
+    cap: int | None = None  # client cap on an open loop, shown only
+
+    def __str__(self) -> str:
+        if self.concurrency is not None:
+            return f"concurrency {self.concurrency}"
+        if self.request_rate is not None:
+            capped = f" (client cap {self.cap})" if self.cap is not None else ""
+            return f"{self.request_rate:g} req/s{capped}"
+        return "burst"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReported:
+    """The tool's own percentiles of one metric, by its own definition and method."""
+
+    percentiles: tuple[tuple[float, float], ...]
+    method: str  # e.g. "numpy linear over completed requests"
+    mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One measured load point of one execution of one tool."""
+
+    input: str  # the file as the caller named it
+    sha256: str  # of its bytes as stored
+    format: str  # e.g. "vllm detailed"
+    tool: str
+    evidence: Evidence
+    counts: Counts
+    tool_version: str | None = None
+    model: str | None = None
+    hardware: str | None = None
+    session: str | None = None
+    interaction: str | None = None
+    load: Load | None = None
+    duration_s: float | None = None
+    total_output_tokens: float | None = None  # of completed requests
+    streaming: bool | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula
+    tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
+    unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric -> why it must not be judged
+    stated: frozenset[str] = frozenset()  # facts the caller stated with --set
+    notes: tuple[str, ...] = ()
+
+
+# ---- what a policy asks -------------------------------------------------------------------
+
+
+class Level(str, Enum):
+    """How much an objective weighs: only a blocking one can fail the gate."""
+
+    BLOCK = "block"
+    WARN = "warn"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One comparison of a `when`."""
+
+    column: str  # input_tokens or output_tokens
+    op: str  # < <= > >=
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The requests a bound is about: all conditions hold."""
+
+    conditions: tuple[Condition, ...]
+    text: str  # canonical, e.g. "output_tokens<300"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBound:
+    """One per-request bound of goodput."""
+
+    metric: str  # one of REQUEST_METRICS
+    max_s: float
+    when: When | None = None
+    line: int = 0
+
+
+class Kind(str, Enum):
+    """What judges an objective."""
+
+    LATENCY = "latency"  # share of requests within `bound` is at least `share`
+    MEAN = "mean"  # shown, never judged
+    GOODPUT = "goodput"
+    ERROR_RATE = "error_rate"
+    THROUGHPUT = "throughput"
+    RULE = "rule"  # evidence and conformance: met, missing or different
+    PENDING = "pending"  # parsed and shown, not judged yet
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One thing the policy asks, as declared."""
+
+    id: str  # "ttft.p99", "goodput", "evidence.runs", ...
+    kind: Kind
+    level: Level
+    metric: str
+    statistic: str = ""  # "p99", "mean", "share", "min", ...
+    operator: str = "<="
+    bound: float | None = None  # base unit of `unit`
+    unit: str = ""  # units.SECONDS, units.SHARE, ...
+    share: float | None = None  # for percentiles and goodput: the share that must meet the bound
+    when: When | None = None
+    expected: str = ""  # a rule's demand in words, e.g. the model glob
+    line: int = 0  # in the policy file, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRule:
+    """Declared token lengths of the workload."""
+
+    mean: float
+    stddev: float | None
+    tolerance: float  # share of the mean
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The benchmark that was promised."""
+
+    model: str | None = None  # glob
+    hardware: str | None = None
+    interaction: str | None = None
+    target: Load | None = None  # where objectives are judged
+    sweep: tuple[float, ...] = ()  # shares of the target that must be covered
+    input_tokens: TokenRule | None = None
+    output_tokens: TokenRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRules:
+    """How certain a verdict must be and what the evidence must hold."""
+
+    confidence: float = 0.95
+    decide: str = "confident"  # or point
+    runs_min: int | None = None
+    requests_per_run_min: int | None = None
+    tool_version_required: bool = False
+    tool_name: str | None = None
+    prompts_varied: bool = False
+    warmup: int | str = 0  # requests dropped from the start of each run, or "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A blocking failure somebody has signed for, until a day."""
+
+    objective: str
+    until: date
+    owner: str
+    reason: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A loaded and checked policy, profile applied."""
+
+    name: str
+    path: str
+    sha256: str
+    objectives: tuple[Objective, ...]
+    goodput_bounds: tuple[RequestBound, ...] = ()  # empty without a goodput section
+    profile: str | None = None
+    undecided: str = "block"  # block, lean or allow
+    workload: Workload = Workload()
+    evidence: EvidenceRules = EvidenceRules()
+    cancelled: str = "exclude"  # or miss
+    single_token_tpot: str = "ignore"  # or miss
+    waivers: tuple[Waiver, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+# ---- what a report says -------------------------------------------------------------------
+
+
+class Verdict(str, Enum):
+    """Of an objective (pass, fail, inconclusive, skipped) or of the whole (no skipped)."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One objective, judged. `interval` is [1 - alpha/2 lower, 1 - alpha/m upper], one-sided each."""
+
+    id: str
+    metric: str
+    statistic: str
+    level: Level
+    operator: str
+    bound: float | None
+    unit: str
+    verdict: Verdict
+    reason: str  # a sentence: rule, observed, interval, n, misses, what would settle it
+    expected: str = ""  # the rule for a reader, e.g. "P99 TTFT <= 800 ms"
+    observed: float | None = None
+    observed_text: str = ""  # formatted so that it cannot contradict the verdict
+    share: float | None = None  # share that met the bound, where the rule is about a share
+    interval: tuple[float, float] | None = None
+    interval_of: str | None = None  # share, ratio, points or tok_per_s
+    n: int | None = None
+    misses: int | None = None
+    misses_range: tuple[int, int] | None = None
+    n_eff: float | None = None
+    deff: float | None = None
+    cause: str | None = None  # of an inconclusive: evidence or undecided
+    blocks: bool = False  # this check alone keeps the gate from exiting 0
+    more_requests: int | None = None  # about how many more would decide
+    headroom: float | None = None  # bound / observed, of a pass
+    policy_line: int = 0
+    waived: str | None = None  # "until 2027-01-31, serving: kernel fix in flight"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStats:
+    """One metric over completed requests; percentiles are nearest-rank (numpy inverted_cdf)."""
+
+    n: int | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    mean: float | None
+    min: float | None
+    max: float | None
+    tool_reported: Mapping[str, float | str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """Attempted requests that were not good, by the only bound they broke."""
+
+    ttft: int
+    tpot: int
+    e2e: int
+    several: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """Goodput of the runs at the target (or of one run). Nulls where it cannot be known."""
+
+    fraction: float | None
+    interval: tuple[float, float] | None
+    good: int | None
+    attempted: int | None
+    requests_per_s: float | None
+    tokens_per_s: float | None
+    misses: Misses | None
+    range: tuple[float, float] | None = None  # of the fraction, from marginals
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run as the report shows it."""
+
+    input: str
+    format: str
+    tool: str
+    tool_version: str | None
+    model: str | None
+    hardware: str | None
+    session: str | None
+    load: Load | None
+    evidence: str  # requests, histogram or aggregate
+    at_target: bool
+    counts: Counts
+    duration_s: float | None
+    goodput: Goodput | None
+    metrics: Mapping[str, MetricStats | None]  # by column name: ttft_s, ...
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file that was read."""
+
+    path: str
+    sha256: str
+    format: str
+    tool: str
+    tool_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers come from, as one line of every output."""
+
+    line: str
+    reproduce: str = ""  # the command; the caller knows it
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole answer. Emitters only lay it out."""
+
+    verdict: Verdict
+    exit_code: int
+    headline: str
+    next_action: str
+    policy: Policy
+    inputs: tuple[InputFile, ...]
+    runs: tuple[RunReport, ...]
+    checks: tuple[Check, ...]  # in policy order
+    goodput: Goodput | None
+    metrics: Mapping[str, MetricStats | None]
+    notes: tuple[str, ...]
+    provenance: Provenance
+    change: str = ""  # against the baseline, with its interval
+    report_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """What the requested outputs say when there is no verdict: exit 2, 3 or 70."""
+
+    exit_code: int
+    headline: str
+    message: str
+    where: str
+    hint: str
+
+
+AnyReport: TypeAlias = Report | ErrorReport

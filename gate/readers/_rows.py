@@ -1,0 +1,106 @@
+"""Rules every reader shares: which row failed, what a set of rows counts, what failed with what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..model import Bools, Counts, Floats, Gaps, Requests, Status
+
+_TOLERANCE_S = 1e-6  # clocks: an E2E this much below its TTFT is rounding, not a contradiction
+MISMATCH = 0.05  # two token counts further apart than this are worth a note
+
+
+def requests(
+    *,
+    errors: Bools,
+    ttft_s: Floats | None,
+    e2e_s: Floats | None,
+    output_tokens: Floats | None,
+    input_tokens: Floats | None = None,
+    start_s: Floats | None = None,
+    cancelled: Bools | None = None,
+    warmup: Bools | None = None,
+    gaps: Gaps | None = None,
+    order: str = "unknown",
+) -> Requests:
+    """Columns of n rows with their status, by DESIGN section 1.
+
+    Failed is what the tool marked in `errors`, a row without an output token, and a row whose
+    TTFT or E2E is missing though recorded for others, NaN, zero, negative, or E2E < TTFT.
+    A column without one value is None: the tool never recorded it.
+    """
+    ttft_s, e2e_s, output_tokens, input_tokens, start_s = (
+        _recorded(column) for column in (ttft_s, e2e_s, output_tokens, input_tokens, start_s)
+    )
+    failed = errors.copy()
+    for column in (ttft_s, e2e_s, output_tokens):
+        if column is not None:
+            failed |= ~(column > 0) & ~(np.isnan(column) & (column is output_tokens))
+    if ttft_s is not None and e2e_s is not None:
+        failed |= e2e_s < ttft_s - _TOLERANCE_S
+    status = np.where(failed, Status.FAILED, Status.COMPLETED).astype(np.uint8)
+    if cancelled is not None:
+        status[cancelled] = Status.CANCELLED
+    if warmup is not None:
+        status[warmup] = Status.WARMUP
+    return Requests(status, ttft_s, e2e_s, output_tokens, input_tokens, start_s, gaps, order)
+
+
+def _recorded(column: Floats | None) -> Floats | None:
+    return None if column is None or not np.isfinite(column).any() else column
+
+
+def counts(rows: Requests) -> Counts:
+    """How many rows of each kind."""
+    number = np.bincount(rows.status, minlength=4)
+    completed, failed = int(number[Status.COMPLETED]), int(number[Status.FAILED])
+    return Counts(
+        completed + failed, completed, failed, int(number[Status.CANCELLED]), int(number[Status.WARMUP])
+    )
+
+
+def output_total(rows: Requests) -> float | None:
+    """Output tokens of the completed rows, where every one has a count."""
+    if rows.output_tokens is None:
+        return None
+    total = float(rows.output_tokens[rows.status == Status.COMPLETED].sum())
+    return None if np.isnan(total) else total
+
+
+def failure_note(rows: Requests, messages: Iterable[str]) -> tuple[str, ...]:
+    """One note that says what the failed rows failed with, the most frequent first.
+
+    `messages` has one text a row; an empty one (a row the tool believes succeeded) is named so.
+    """
+    kinds = Counter(
+        _short(message)
+        for message, status in zip(messages, rows.status.tolist(), strict=True)
+        if status == Status.FAILED
+    )
+    if not kinds:
+        return ()
+    shown = ", ".join(f"{text} x{number}" for text, number in kinds.most_common(3))
+    more = f" and {len(kinds) - 3} more kinds" if len(kinds) > 3 else ""
+    return (f"{sum(kinds.values())} failed: {shown}{more}",)
+
+
+def _short(message: str) -> str:
+    lines = message.strip().splitlines()
+    text = lines[-1].strip() if lines else ""
+    if not text:
+        return "no valid TTFT, E2E or output token though not marked as an error"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def token_note(rows: Requests, other: Floats | None, mine: str, others: str) -> tuple[str, ...]:
+    """A note when another count of the same completed rows' output tokens is over 5 % away."""
+    if rows.output_tokens is None or other is None:
+        return ()
+    both = (rows.status == Status.COMPLETED) & np.isfinite(rows.output_tokens) & np.isfinite(other)
+    used, seen = float(rows.output_tokens[both].sum()), float(other[both].sum())
+    if not used or abs(seen - used) <= MISMATCH * used:
+        return ()
+    return (f"output tokens: {mine} says {used:.0f}, {others} says {seen:.0f}; {mine} is used",)

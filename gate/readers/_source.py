@@ -1,0 +1,327 @@
+"""One result file, opened once: its bytes, shape, fields and SHA-256, and errors that name it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mmap
+import re
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from ..errors import InputError
+from ..model import Floats
+
+T = TypeVar("T")
+Buffer = bytes | mmap.mmap
+
+_CHUNK = 8 << 20  # bytes of JSON lines decoded at a time: bounds memory, amortises calls
+_WHOLE = "run the benchmark again, or copy the file whole"
+# Strings are matched first so that a NaN inside a text is left alone.
+_CONSTANT = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b')
+
+
+class Source:
+    """A file (or stdin), read lazily. `gaps` says whether inter-chunk gaps are wanted."""
+
+    def __init__(self, path: Path | None, name: str, *, gaps: bool = False) -> None:
+        self.path = path  # None is stdin
+        self.name = name  # as the caller named it; shown in every message
+        self.gaps = gaps
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
+    # ---- bytes ----------------------------------------------------------------------------
+
+    @cached_property
+    def _stored(self) -> Buffer:
+        if self.path is None:
+            return sys.stdin.buffer.read()
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, 2) == 0:
+                    return b""
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise self.fail("no such file", hint="check the path, or the step that writes it") from None
+        except OSError as error:
+            raise self.fail(f"cannot be read: {error.strerror or error}") from None
+
+    @cached_property
+    def _hasher(self) -> tuple[threading.Thread, Any]:
+        # hashlib lets go of the GIL, so a large file is hashed beside its decoding.
+        digest = hashlib.sha256()
+        thread = threading.Thread(target=digest.update, args=(self._stored,), daemon=True)
+        thread.start()
+        return thread, digest
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the bytes as stored (compressed if they are)."""
+        thread, digest = self._hasher
+        thread.join()
+        return str(digest.hexdigest())
+
+    @cached_property
+    def data(self) -> Buffer:
+        """The content, decompressed. Raises InputError when it cannot be read."""
+        stored = self._stored
+        _ = self._hasher
+        if stored[:2] != b"\x1f\x8b":
+            return stored
+        try:
+            return gzip.decompress(stored)
+        except (EOFError, OSError, zlib.error) as error:
+            raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
+
+    @cached_property
+    def head(self) -> str:
+        """The first 64 KiB as text, for looking at what it is."""
+        return bytes(self.data[:65536]).decode("utf-8-sig", "replace")
+
+    # ---- shape ----------------------------------------------------------------------------
+
+    @cached_property
+    def shape(self) -> str:
+        """empty, object, objects (JSON lines or appended objects), array, binary or text."""
+        start = self.head.lstrip()
+        if not start:
+            return "empty"
+        if start[0] == "{":
+            return "objects" if self._first_line_is_whole() else self._object_or_objects()
+        if start[0] == "[":
+            return "array"
+        return "binary" if "\0" in start else "text"
+
+    def _first_line_is_whole(self) -> bool:
+        end = self.data.find(b"\n")
+        if end <= 1 or not self.data[end : end + 4096].strip():
+            return False
+        try:
+            self._first = self._decode_object(self._strict(self.data[:end]))
+        except msgspec.MsgspecError:
+            return False
+        return True
+
+    def _object_or_objects(self) -> str:
+        try:
+            self._first = self._lenient(self._decode_object)
+        except msgspec.DecodeError as error:
+            if "trailing characters" not in str(error):
+                raise self._broken(error) from None
+            self._first = self._decode_object(next(self._split()))
+            return "objects"
+        return "object"
+
+    def _lenient(self, decode: Callable[[Buffer], T]) -> T:
+        """`decode` the content; where it is not strict JSON, with NaN and Infinity replaced."""
+        data = self.data[3:] if self.data[:3] == b"\xef\xbb\xbf" else self.data
+        try:
+            return decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError as error:
+            if "invalid character" not in str(error):
+                raise
+            return decode(self._strict(data))
+
+    @staticmethod
+    def _strict(data: Buffer) -> Buffer:
+        """Bare NaN becomes null and bare Infinity the string "inf"."""
+        if not re.search(rb"[:,\[\s]-?(?:NaN|nan|Infinity|inf)\b", data):
+            return data
+        return _CONSTANT.sub(_constant, data)
+
+    @staticmethod
+    def _decode_object(data: Buffer) -> dict[str, msgspec.Raw]:
+        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+
+    # ---- JSON content ---------------------------------------------------------------------
+
+    @cached_property
+    def doc(self) -> Doc:
+        """The object, or the first of several. Raises InputError when there is none."""
+        if self.shape not in ("object", "objects"):
+            raise self.fail("holds no JSON object")
+        return Doc(self, self._first, "$" if self.shape == "object" else "$[0]")
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Top-level keys of the (first) object, or of the first element of an array; else empty."""
+        if self.shape in ("object", "objects"):
+            return frozenset(self.doc.fields)
+        if self.shape == "array":
+            try:
+                for item in self.array(msgspec.Raw)[:1]:
+                    return frozenset(self._decode_object(bytes(item)))
+            except (msgspec.MsgspecError, InputError):
+                return frozenset()
+        return frozenset()
+
+    def docs(self) -> Iterator[Doc]:
+        """Every object of the file, one after another; `$` in error paths is the object."""
+        if self.shape == "object":
+            yield self.doc
+        elif self.shape == "objects":
+            for number, raw in enumerate(self._split()):
+                try:
+                    yield Doc(self, self._decode_object(raw), f"$[{number}]")
+                except msgspec.MsgspecError as error:
+                    raise self._broken(error, f"object {number + 1}") from None
+
+    def _split(self) -> Iterator[bytes]:
+        data = bytes(self._strict(self.data))
+        lines = data.splitlines()
+        if all(line.lstrip()[:1] in (b"{", b"") for line in lines):
+            yield from (line for line in lines if line.strip())
+            return
+        # Indented objects appended to one another: the standard library finds where each ends.
+        import json
+
+        text, at = data.decode("utf-8", "replace"), 0
+        while at < len(text):
+            try:
+                value, end = json.JSONDecoder().raw_decode(text, at)
+            except ValueError as error:
+                raise self.fail(f"is not JSON: {error}", hint=_WHOLE) from None
+            yield msgspec.json.encode(value)
+            at = end + len(text[end:]) - len(text[end:].lstrip())
+
+    def array(self, item: type[T]) -> list[T]:
+        """The elements of a top-level array, decoded as `item`."""
+        try:
+            return self._lenient(msgspec.json.Decoder(list[item]).decode)  # type: ignore[valid-type]
+        except msgspec.MsgspecError as error:
+            raise self._broken(error) from None
+
+    def lines(self, item: type[T]) -> Iterator[list[T]]:
+        """JSON lines decoded as `item`, some megabytes at a time."""
+        decoder = msgspec.json.Decoder(item)
+        at, number, size = 0, 0, len(self.data)
+        while at < size:
+            end = min(size, at + _CHUNK)
+            if end < size:
+                cut = self.data.rfind(b"\n", at, end)
+                cut = cut if cut >= 0 else self.data.find(b"\n", end)
+                end = cut + 1 if cut >= 0 else size
+            chunk = self.data[at:end]
+            try:
+                rows = decoder.decode_lines(chunk)
+            except msgspec.MsgspecError:
+                rows = self._line_by_line(decoder, chunk, number)
+            yield rows
+            number += chunk.count(b"\n")
+            at = end
+
+    def _line_by_line(self, decoder: msgspec.json.Decoder[T], chunk: bytes, number: int) -> list[T]:
+        """The slow path: finds the line that is broken, or reads the NaN that is not JSON."""
+        rows = []
+        for offset, line in enumerate(chunk.split(b"\n")):
+            if not line.strip():
+                continue
+            try:
+                rows.append(decoder.decode(self._strict(line)))
+            except msgspec.MsgspecError as error:
+                raise self._broken(error, f"line {number + offset + 1}") from None
+        return rows
+
+    # ---- around it ------------------------------------------------------------------------
+
+    def beside(self, name: str) -> Source | None:
+        """The file of that name in the same folder, if there is one."""
+        if self.path is None:
+            return None
+        path = self.path.with_name(name)
+        return Source(path, str(Path(self.name).with_name(name))) if path.is_file() else None
+
+    def fail(self, why: str, at: str = "", hint: str = "") -> InputError:
+        """An InputError about this file; `at` is a JSON path or a line."""
+        return InputError(why, f"{self.name}: {at}" if at else self.name, hint)
+
+    def _broken(self, error: Exception, at: str = "") -> InputError:
+        text = str(error)
+        if isinstance(error, msgspec.ValidationError):
+            return self.fail(text[:1].lower() + text[1:], at)
+        if "truncated" in text:
+            return self.fail("the JSON ends in the middle", at, _WHOLE)
+        return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, _WHOLE)
+
+
+class Doc:
+    """One JSON object with its fields still undecoded, so that only what is used is decoded."""
+
+    def __init__(self, source: Source, fields: dict[str, msgspec.Raw], at: str = "$") -> None:
+        self.source = source
+        self.fields = fields
+        self.at = at
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.fields
+
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """The field as `kind` (None if absent or null). Raises InputError for another type."""
+        if key not in self.fields:
+            return None
+        try:
+            return msgspec.json.decode(self.fields[key], type=kind | None)
+        except msgspec.MsgspecError as error:
+            why = str(error)
+            raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}") from None
+
+    def any(self, key: str) -> Any:
+        """The field as plain Python objects, None if absent."""
+        return msgspec.json.decode(self.fields[key]) if key in self.fields else None
+
+    def number(self, key: str) -> float | None:
+        """The field as a finite number; null, NaN, infinity and absence are None."""
+        value = self.get(key, float | str)  # type: ignore[arg-type]
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise self.source.fail(f'expected a number, got "{value}"', f"{self.at}.{key}") from None
+        return value if value is not None and np.isfinite(value) else None
+
+    def count(self, key: str) -> int | None:
+        """The field as a whole number of things."""
+        value = self.number(key)
+        if value is not None and (value < 0 or value != int(value)):
+            raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}")
+        return None if value is None else int(value)
+
+    def text(self, key: str) -> str | None:
+        """The field as text; numbers and booleans as they print."""
+        value = self.any(key)
+        return None if value is None or isinstance(value, (dict, list)) else str(value)
+
+    def floats(self, key: str) -> Floats | None:
+        """The field, an array of numbers, as float64; null and NaN cells are NaN."""
+        if key not in self.fields:
+            return None
+        try:
+            return np.array(msgspec.json.decode(self.fields[key], type=list[float]), dtype=np.float64)
+        except msgspec.MsgspecError:
+            cells = self.get(key, list[float | str | None]) or []
+            return np.array([_cell(cell) for cell in cells], dtype=np.float64)
+
+
+def _cell(value: float | str | None) -> float:
+    return np.nan if value is None or isinstance(value, str) else value
+
+
+def _constant(found: re.Match[bytes]) -> bytes:
+    word = found[0]
+    if word[:1] == b'"':
+        return word
+    if b"n" in word.lower() and b"nan" in word.lower():
+        return b"null"
+    return b'"-inf"' if word[:1] == b"-" else b'"inf"'
