@@ -5,10 +5,14 @@ A new reader is one module here, its name in READERS, a fixture folder and a row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol
 
+from ..errors import InputError, UsageError
 from ..model import Run
+from . import _files, _stated
 from ._source import Source
 
 
@@ -30,3 +34,105 @@ class Reader(Protocol):
 
 
 READERS: tuple[Reader, ...] = ()
+FALLBACK: Reader | None = None  # claims what no other reader does
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The runs of a set of files, and what was done with the files that gave none."""
+
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...]
+
+
+def read(
+    names: Iterable[str], *, tool: str | None = None, stated: Iterable[str] = (), gaps: bool = False
+) -> Reading:
+    """Read files, folders, globs and `-` as one set.
+
+    `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL.
+    Raises InputError for what is missing, unreadable, unknown or contradictory, UsageError for
+    an unknown tool or key.
+    """
+    facts = _stated.parse(stated)
+    forced = by_name(tool) if tool else None
+    sources, notes = _files.find(names, gaps=gaps)
+    claimed: dict[str, list[tuple[Reader, Source]]] = {}
+    seen: dict[int, list[Source]] = {}
+    for source in sources:
+        what = None if forced else _files.side_file(source, _side_files())
+        if what:
+            notes.append(f"{source.name}: skipped, {what}, not a result")
+        elif twin := _twin(source, seen.setdefault(source.size, [])):
+            notes.append(f"{source.name}: skipped, the same content as {twin.name}")
+        else:
+            reader = forced or claim(source)
+            claimed.setdefault(reader.NAME, []).append((reader, source))
+    runs = [run for group in claimed.values() for run in _read_group(group, notes)]
+    if not runs:
+        named = ", ".join(source.name for source in sources[:5]) or "nothing"
+        raise InputError(
+            "no result among the files", named, "pass the tool's result file, or force it with --tool NAME"
+        )
+    return Reading(tuple(_stated.apply(run, facts) for run in runs), tuple(notes))
+
+
+def _twin(source: Source, same_size: list[Source]) -> Source | None:
+    # Hashes are compared only between files of one size: a lone file need not wait for its hash.
+    for other in same_size:
+        if other.sha256 == source.sha256:
+            return other
+    same_size.append(source)
+    return None
+
+
+def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Iterable[Run]:
+    reader = group[0][0]
+    covered = reader.companions([source for _, source in group])
+    for _, source in group:
+        if source in covered:
+            notes.append(f"{source.name}: not counted, {covered[source]}")
+        else:
+            yield from reader.read(source)
+
+
+def claim(source: Source) -> Reader:
+    """The one reader that knows the file. Raises InputError when none or several do."""
+    claims = [reader for reader in READERS if reader is not FALLBACK and reader.sniff(source)]
+    if not claims and FALLBACK is not None and FALLBACK.sniff(source):
+        return FALLBACK
+    if len(claims) == 1:
+        return claims[0]
+    if claims:
+        names = ", ".join(reader.NAME for reader in claims)
+        raise source.fail(f"several readers claim this file: {names}", hint="choose one with --tool NAME")
+    raise source.fail(_UNKNOWN[source.shape], hint=_CANDIDATES.format(", ".join(r.NAME for r in READERS)))
+
+
+_UNKNOWN = {
+    "empty": "the file is empty",
+    "object": "is JSON, but no reader knows it",
+    "objects": "is JSON lines, but no reader knows them",
+    "array": "is a JSON array, but no reader knows it",
+    "binary": "is a binary file that no reader knows",
+    "text": "is text that no reader knows (a console log is not a result file)",
+}
+_CANDIDATES = (
+    "pass the file the tool saved, force a reader with --tool ({}), "
+    "or write the generic format (docs/readers.md)"
+)
+
+
+def by_name(name: str) -> Reader:
+    """The reader of that name. Raises UsageError, with the near match, when there is none."""
+    for reader in READERS:
+        if name == reader.NAME:
+            return reader
+    names = [reader.NAME for reader in READERS]
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"readers: {', '.join(names)}"
+    raise UsageError(f'no reader is called "{name}"', "--tool", hint)
+
+
+def _side_files() -> dict[str, str]:
+    return {pattern: what for reader in READERS for pattern, what in reader.SIDE_FILES.items()}

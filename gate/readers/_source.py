@@ -71,6 +71,11 @@ class Source:
         thread.join()
         return str(digest.hexdigest())
 
+    @property
+    def size(self) -> int:
+        """Bytes as stored."""
+        return len(self._stored)
+
     @cached_property
     def data(self) -> Buffer:
         """The content, decompressed. Raises InputError when it cannot be read."""

@@ -1,0 +1,83 @@
+"""What the caller named -> the files to read: folders, globs, stdin, side files, twins."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+from ..errors import InputError
+from ._source import Source
+
+RESULT_SUFFIXES = {".json", ".jsonl", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
+
+# Files that lie beside results whatever the tool. Readers add their own tool's.
+SIDE_FILES: Mapping[str, str] = {
+    "slo.yaml": "a policy",
+    ".slo-gate.yaml": "a policy",
+    "*.slo.json": "a sidecar of slo-gate run",
+    "command.txt": "a recorded command",
+    "ORIGIN.md": "a note",
+    "requirements*.txt": "a list of packages",
+}
+
+
+def find(names: Iterable[str], *, gaps: bool = False) -> tuple[list[Source], list[str]]:
+    """Every file the names stand for, in a stable order, and notes on what a folder held besides.
+
+    Raises InputError for a name that stands for nothing.
+    """
+    sources: list[Source] = []
+    notes: list[str] = []
+    for name in names:
+        if name == "-":
+            sources.append(Source(None, "stdin", gaps=gaps))
+            continue
+        path = Path(name)
+        if path.is_dir():
+            found, skipped = _folder(path)
+            notes += skipped
+        elif glob.has_magic(name) and not path.exists():
+            found = []
+            for match in sorted(map(Path, glob.glob(name, recursive=True))):  # noqa: PTH207 absolute patterns
+                inside, skipped = _folder(match) if match.is_dir() else ([match], [])
+                found += inside
+                notes += skipped
+            if not found:
+                raise InputError(
+                    "no file matches", name, "check the pattern, or the step that writes the results"
+                )
+        else:
+            found = [path]
+        sources += [Source(file, str(file), gaps=gaps) for file in found]
+    return sources, notes
+
+
+def _folder(path: Path) -> tuple[list[Path], list[str]]:
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
+    if not results:
+        raise InputError(
+            "the folder holds no result file", str(path), "check the path, or the step that writes it"
+        )
+    others = [file.name for file in files if _suffix(file) not in RESULT_SUFFIXES]
+    if not others:
+        return results, []
+    shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    return results, [f"{path}: skipped what cannot be a result: {shown}"]
+
+
+def _suffix(file: Path) -> str:
+    return Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+
+
+def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:
+    """What the file is, when its name says that it is no result."""
+    if source.path is None:
+        return None
+    name = source.path.name.removesuffix(".gz")
+    for pattern, what in {**SIDE_FILES, **patterns}.items():
+        if fnmatch(name, pattern):
+            return what
+    return None
