@@ -1,0 +1,334 @@
+"""LLMPerf (ray-project/llmperf, token_benchmark_ray.py): *_individual_responses.json and *_summary.json.
+
+The individual file has a row for each request; the summary beside it (same prefix) has model,
+concurrency and the tool's own percentiles. Its `inter_token_latency_s` contains the TTFT: it is
+shown as what LLMPerf reports and never judged as ITL or TPOT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from ..model import (
+    Aggregate,
+    Bools,
+    Counts,
+    Evidence,
+    Floats,
+    Requests,
+    Run,
+    Status,
+)
+from . import _llmperf_summary as _said
+from . import _rows
+from ._source import Doc, Source
+
+NAME = "llmperf"
+TITLE = "LLMPerf"
+SIDE_FILES: Mapping[str, str] = {
+    "*_correctness_summary.json": "the result of LLMPerf's correctness test, not a benchmark",
+    "*_correctness_individual_responses.json": "the answers of LLMPerf's correctness test",
+}
+
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "ttft_s: send to first non-empty content",
+    "e2e": "end_to_end_latency_s: send to the end of the stream, after the last token",
+    "tpot": "not reported; (end_to_end_latency_s - ttft_s) / (number_output_tokens - 1)",
+    "itl": "inter_token_latency_s: (TTFT + gaps) / tokens or chunks, one value a request; contains TTFT",
+}
+_ROWS = "_individual_responses.json"
+_ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
+_SAME = 1e-6  # relative; the summary is computed from the very rows
+
+_NO_GAPS = (
+    "LLMPerf records no gaps between chunks, and its inter_token_latency_s contains the TTFT;"
+    " measure ITL with a tool that writes gaps, such as vllm bench serve --save-detailed"
+)
+_NO_TTFT = "this LLMPerf client does not stream (ttft_s is -1 in every row); use a streaming --llm-api"
+_ONE_CHUNK = (
+    "most answers came in one chunk (under 0.1 ms a token): decode time was not seen;"
+    " check that the server streams token by token"
+)
+_TOKENS = (
+    "output tokens are counted by LLMPerf's own tokenizer, start token included, so TPOT is biased low;"
+    " input tokens are the requested length, not a count"
+)
+_BLIND = (
+    "LLMPerf at f1d6bed (December 2024) and later loses a failed request together with its worker, and"
+    " --timeout ends a run early without a mark: failures may be missing here; compare {rows} rows"
+    " with --max-num-completed-requests"
+)
+
+_Cell = float | Literal["inf", "-inf"] | None
+_Tokens = Annotated[float, msgspec.Meta(ge=0)] | None
+
+
+class _Row(msgspec.Struct):
+    error_code: float | str | bool | None
+    ttft_s: _Cell
+    end_to_end_latency_s: _Cell
+    number_output_tokens: _Tokens
+    number_input_tokens: _Tokens = None
+    error_msg: str | None = None
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether the file is LLMPerf's rows or summary. Raises InputError only if unreadable."""
+    if source.shape == "array":  # by its head, so that a file cut short is still recognised
+        head = source.head
+        return all(
+            re.search(rf'"{key}"\s*:', head)
+            for key in ("inter_token_latency_s", "request_output_throughput_token_per_s")
+        )
+    return source.shape == "object" and {"version", "results_ttft_s_mean"} <= source.keys
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
+    if source.shape == "empty":
+        raise source.fail("is empty", hint="run the benchmark again")
+    if source.shape == "array":
+        return (_read_rows(source),)
+    if source.shape == "objects":
+        raise source.fail("holds several JSON objects", hint=_said.AS_WRITTEN)
+    return (_read_summary(source, source.doc),)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """The summaries whose rows are among the files: same prefix, or the same numbers."""
+    rows = [source for source in sources if source.shape == "array"]
+    taken: dict[Source, str] = {}
+    for source in sources:
+        if source.shape != "object":
+            continue
+        for other in rows:
+            stem = _stem(other, _ROWS)
+            if stem is not None and _stem(source, _said.SUFFIX) == stem:
+                taken[source] = f"its requests are in {other.name}"
+            elif _same_run(source.doc, other):
+                taken[source] = (
+                    f"its requests are in {other.name}; only a pair named PREFIX{_ROWS} and PREFIX{_said.SUFFIX}"
+                    " gives that file its model and concurrency"
+                )
+    return taken
+
+
+# ---- rows ---------------------------------------------------------------------------------
+
+
+def _read_rows(source: Source) -> Run:
+    rows = source.array(_Row)
+    if not rows:
+        raise source.fail("holds no requests", hint="run the benchmark again")
+    beside = _beside(source)
+    if beside is not None:
+        _check_pair(source, beside.doc, rows)
+    facts = _said.facts(beside.doc if beside is not None else None)
+    table, streams = _table(rows)
+    counts = _rows.counts(table)
+    notes = (
+        *_rows.failure_note(table, _messages(rows)),
+        *_disagreement(rows, counts),
+        *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
+        *_idle(table, facts),
+        _TOKENS,
+    )
+    return _run(
+        source,
+        facts,
+        "individual responses",
+        table,
+        counts,
+        total=_rows.output_total(table),
+        unsuitable=_unsuitable(table, streams),
+        notes=notes,
+    )
+
+
+def _table(rows: Sequence[_Row]) -> tuple[Requests, bool]:
+    ttft_s = _column([row.ttft_s for row in rows])
+    # The clients that do not stream (Vertex AI) write -1: no TTFT, which is not a failure.
+    streams = not bool(np.all(ttft_s[_ok(rows)] == -1)) if _ok(rows).any() else True
+    table = _rows.requests(
+        errors=~_ok(rows),
+        ttft_s=ttft_s if streams else None,
+        e2e_s=_column([row.end_to_end_latency_s for row in rows]),
+        output_tokens=_column([row.number_output_tokens for row in rows]),
+        input_tokens=_column([row.number_input_tokens for row in rows]),
+        order="completion",
+    )
+    return table, streams
+
+
+def _ok(rows: Sequence[_Row]) -> Bools:
+    """By error_code alone: error rows have an empty error_msg and times that look perfect."""
+    return np.array([row.error_code is None for row in rows], dtype=np.bool_)
+
+
+def _column(cells: Sequence[float | str | None]) -> Floats:
+    return np.array([np.nan if cell is None or isinstance(cell, str) else cell for cell in cells])
+
+
+def _messages(rows: Sequence[_Row]) -> list[str]:
+    """One text a row; the same for all rows of one error_code, with the first message as example."""
+    texts: dict[str, str] = {}
+    for row in rows:
+        if row.error_code is not None and _code(row.error_code) not in texts:
+            message = " ".join((row.error_msg or "").split())[:50]
+            shown = f' ("{message}")' if message else " (no message)"
+            texts[_code(row.error_code)] = f"error_code {_code(row.error_code)}{shown}"
+    return ["" if row.error_code is None else texts[_code(row.error_code)] for row in rows]
+
+
+def _code(code: float | str | bool) -> str:
+    return f"{code:g}" if isinstance(code, float) else str(code)
+
+
+def _disagreement(rows: Sequence[_Row], counts: Counts) -> tuple[str, ...]:
+    said = int(_ok(rows).sum())
+    if said == counts.completed:
+        return ()
+    return (
+        f"LLMPerf counts {said} completed, slo-gate {counts.completed}, because a row without a valid"
+        " TTFT, E2E or output token is a failure",
+    )
+
+
+def _unsuitable(table: Requests, streams: bool) -> dict[str, str]:
+    if not streams:
+        return {"ttft": _NO_TTFT, "tpot": _NO_TTFT, "itl": _NO_GAPS}
+    tpot = table.tpot_s
+    if tpot is not None:
+        seen = tpot[(table.status == Status.COMPLETED) & np.isfinite(tpot)]
+        if len(seen) and np.mean(seen < _ONE_CHUNK_S) > 0.5:
+            return {"tpot": _ONE_CHUNK, "itl": _NO_GAPS}
+    return {"itl": _NO_GAPS}
+
+
+def _idle(table: Requests, facts: _said.Facts) -> tuple[str, ...]:
+    """A note when most workers stood still, as they do once failures have killed some (f1d6bed)."""
+    if facts.load is None or facts.load.concurrency is None or not facts.duration_s or table.e2e_s is None:
+        return ()
+    busy = float(np.nansum(np.maximum(table.e2e_s, 0.0))) / facts.duration_s
+    if busy >= facts.load.concurrency / 2:
+        return ()
+    return (
+        f"on average {busy:.1f} of {facts.load.concurrency} workers were busy: workers may have died with"
+        " failed requests, or the client was the limit",
+    )
+
+
+# ---- summary ------------------------------------------------------------------------------
+
+
+def _run(
+    source: Source,
+    facts: _said.Facts,
+    kind: str,
+    evidence: Evidence,
+    counts: Counts,
+    *,
+    total: float | None,
+    unsuitable: Mapping[str, str],
+    notes: tuple[str, ...],
+) -> Run:
+    return Run(
+        input=source.name,
+        sha256=source.sha256,
+        format=f"{NAME} {kind}",
+        tool=TITLE,
+        evidence=evidence,
+        counts=counts,
+        tool_version=facts.tool_version,
+        model=facts.model,
+        hardware=facts.hardware,
+        session=facts.session,
+        load=facts.load,
+        duration_s=facts.duration_s,
+        total_output_tokens=total,
+        streaming=unsuitable.get("ttft") != _NO_TTFT,
+        definitions=DEFINITIONS,
+        tool_reported=facts.reported,
+        unsuitable=unsuitable,
+        notes=notes + facts.notes,
+    )
+
+
+def _read_summary(source: Source, doc: Doc) -> Run:
+    counts = _said.counts(doc)
+    mean = doc.number("results_number_output_tokens_mean")
+    rows_file = f"the *{_ROWS} that LLMPerf writes beside it"
+    unsuitable = {"itl": _NO_GAPS, "tpot": f"LLMPerf's summary holds no TPOT; keep {rows_file}"}
+    for metric in ("ttft", "e2e"):
+        lowest = min((value for _, value in _said.percentiles(doc, metric)), default=1.0)
+        if lowest <= 0:
+            said = (
+                f"the summary says {metric} {lowest:g} s, which no measurement gives; look into {rows_file}"
+            )
+            unsuitable[metric] = _NO_TTFT if (metric, lowest) == ("ttft", -1) else said
+    measured = [metric for metric in ("ttft", "e2e") if metric not in unsuitable]
+    return _run(
+        source,
+        _said.facts(doc),
+        "summary",
+        Aggregate({m: _said.summary(doc, m, counts.completed) for m in measured}, settled_by=rows_file),
+        counts,
+        total=None if mean is None else float(round(mean * counts.completed)),
+        unsuitable=unsuitable,
+        notes=(
+            *_said.frequency_note(doc, counts),
+            *(() if counts.failed else (_BLIND.format(rows=counts.attempted),)),
+        ),
+    )
+
+
+# ---- which summary belongs to which rows --------------------------------------------------
+
+
+def _stem(source: Source, suffix: str) -> str | None:
+    """The path without `suffix` (and .gz); None where it does not end so."""
+    name = str(source.path if source.path is not None else source.name).removesuffix(".gz")
+    return name.removesuffix(suffix) if name.endswith(suffix) else None
+
+
+def _beside(source: Source) -> Source | None:
+    stem = _stem(source, _ROWS)
+    if stem is None:
+        return None
+    summary = Path(stem).name + _said.SUFFIX
+    found = source.beside(summary) or source.beside(summary + ".gz")
+    return found if found is not None and sniff(found) else None
+
+
+def _check_pair(source: Source, doc: Doc, rows: Sequence[_Row]) -> None:
+    counts = _said.counts(doc)
+    failed = len(rows) - int(_ok(rows).sum())
+    if (counts.attempted, counts.failed) != (len(rows), failed) or not _same_mean(doc, rows):
+        raise source.fail(
+            f"contradicts {doc.source.name}: {len(rows)} rows with {failed} failed here, a summary of"
+            f" {counts.attempted} with {counts.failed} failed, or of other latencies, there",
+            hint="keep both files of the same run, or move the summary away",
+        )
+
+
+def _same_mean(doc: Doc, rows: Sequence[_Row]) -> bool:
+    said = doc.number(f"results_{_said.FIELDS['e2e']}_mean")
+    cells = _column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
+    if said is None or not len(cells) or np.isnan(cells).all():
+        return True
+    mean = float(np.nanmean(cells))
+    return abs(said - mean) <= _SAME * max(abs(said), abs(mean))
+
+
+def _same_run(doc: Doc, other: Source) -> bool:
+    rows = other.array(_Row)
+    counts = _said.counts(doc)
+    if doc.number(f"results_{_said.FIELDS['e2e']}_mean") is None or _ok(rows).sum() != counts.completed:
+        return False
+    return bool(counts.completed) and len(rows) == counts.attempted and _same_mean(doc, rows)
