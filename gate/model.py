@@ -90,7 +90,8 @@ class Aggregate:
     """Percentiles only. Joint goodput is known only by its bounds."""
 
     summaries: Mapping[str, Summary]  # by metric
-    method: str = "linear"  # or inverted_cdf, exclusive, rounded
+    method: str = "linear"  # or inverted_cdf, exclusive
+    rounding_s: float = 0.0  # values are known to within this: half the last printed digit
     settled_by: str = ""  # the flag that would give per-request rows, e.g. `--save-detailed`
 
 
@@ -152,6 +153,7 @@ class Run:
     interaction: str | None = None
     load: Load | None = None
     duration_s: float | None = None
+    date: str | None = None  # of the measurement, YYYY-MM-DD, as the file states it
     total_output_tokens: float | None = None  # of completed requests
     streaming: bool | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula

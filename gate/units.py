@@ -77,6 +77,12 @@ def show(value: float | None, unit: str, against: float | None = None) -> str:
     return shown + suffix
 
 
+def about(n: int) -> str:
+    """A whole number rounded up to two digits: an estimate must not look exact."""
+    step = 10 ** max(0, len(str(n)) - 2)
+    return f"{-(-n // step) * step:,}"
+
+
 def _agrees(value: float, against: float, scale: float, digits: int) -> bool:
     mine = float(_number(value / scale, digits).replace(",", ""))
     bound = float(_number(against / scale, 17).replace(",", ""))
@@ -114,3 +120,11 @@ def _example(unit: str) -> str:
 
 def _name(value: object) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def printable(text: str) -> str:
+    """`text` on one line without control characters, so that a file cannot drive a terminal or a log."""
+    kept = "".join(
+        c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+    return " ".join(kept.split())

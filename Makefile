@@ -1,0 +1,58 @@
+# Two commands work on a machine with python3, pip and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test lint format bench calibrate golden wheel clean help
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+# Debian ships venv without ensurepip: there the machine's own pip installs into the environment.
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@echo "installing slo-gate into $(VENV)"
+	@$(call PIP,install --quiet -e .)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing slo-gate and its development tools into $(VENV)"
+	@$(call PIP,install --quiet -e '.[dev]')
+	@touch $@ $(VENV)/.run
+
+PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then $(BIN)/python -m pip $(1); \
+	else $(PYTHON) -m pip --python $(BIN)/python $(1); fi
+
+demo: $(VENV)/.run ## judge a real sweep: a build that passes, then one that is 15 % slower
+	@examples/demo.sh $(BIN)/slo-gate
+
+test: $(VENV)/.dev ## run the tests
+	@$(BIN)/python -m pytest -q -n 2 $(PYTEST)
+
+lint: $(VENV)/.dev ## mypy --strict, ruff
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m mypy
+
+format: $(VENV)/.dev ## let ruff mend what it can
+	@$(BIN)/python -m ruff check --fix .
+	@$(BIN)/python -m ruff format .
+
+golden: $(VENV)/.dev ## rewrite golden files; look at the diff
+	@$(BIN)/python -m pytest -q --update-golden $(PYTEST)
+	@git --no-pager diff --stat -- tests/golden
+
+bench: $(VENV)/.dev ## speed, as ratios in one run
+	@$(BIN)/python benchmarks/speed.py
+
+calibrate: $(VENV)/.dev ## the error rates of the verdicts, measured
+	@$(BIN)/python benchmarks/calibrate.py
+
+wheel: $(VENV)/.dev ## build the wheel into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
+
+clean: ## remove what make made
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

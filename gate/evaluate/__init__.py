@@ -1,0 +1,192 @@
+"""evaluate(policy, runs, today) -> Report: pure. No file, clock, network or environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from ..errors import Exit
+from ..model import Check, InputFile, Level, Objective, Policy, Provenance, Report, Run, Verdict, Waiver
+from . import _judge, _loads, _summary, _words
+from ._checks import expected as describe
+from ._prepare import Prepared, prepare
+
+FAIL_ON = ("fail", "inconclusive", "warn")
+
+
+def evaluate(
+    policy: Policy,
+    runs: Sequence[Run],
+    today: date,
+    *,
+    notes: Sequence[str] = (),
+    fail_on: str = "fail",
+    report_only: bool = False,
+) -> Report:
+    """Judge runs by a policy.
+
+    `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
+    tighten what the policy lets through; `report_only` exits 0 and says so.
+    """
+    prepared = [prepare(run, policy) for run in runs]
+    chosen = _loads.select(prepared, policy)
+    setting = _judge.Setting(
+        policy, round(1 - policy.evidence.confidence, 12), _judge.family(policy), chosen.runs, chosen.reason
+    )
+    checks = [_judge.judge(objective, setting) for objective in policy.objectives]
+    checks = _coherent(policy, checks)
+    checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
+    verdict = _verdict(checks)
+    code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
+    found = _summary.goodput_of(chosen.runs, policy) if chosen.runs else None
+    found = _summary.with_interval(found, checks)
+    metrics, absent = _summary.metrics(chosen.runs) if chosen.runs else (dict.fromkeys(_columns()), [])
+    return Report(
+        verdict,
+        int(code),
+        _words.headline(verdict, int(code), policy, checks, found, report_only),
+        _words.next_action(verdict, checks, chosen.runs),
+        policy,
+        _inputs(runs),
+        tuple(_summary.run_report(one, policy, one in chosen.runs) for one in prepared),
+        tuple(checks),
+        found,
+        metrics,
+        (*policy.notes, *_top_notes(policy, chosen, prepared, today), *absent, *notes),
+        Provenance(_words.provenance(chosen.runs or prepared)),
+        report_only=report_only,
+    )
+
+
+def _columns() -> tuple[str, ...]:
+    return tuple(f"{metric}_s" for metric in _summary.COLUMNS)
+
+
+def _coherent(policy: Policy, checks: Sequence[Check]) -> list[Check]:
+    """A goodput PASS passes the percentiles it contains; a contained FAIL fails goodput."""
+    asked = {one.id: one for one in policy.objectives}
+    whole = next((one for one in checks if one.id == "goodput"), None)
+    if whole is None or whole.n is None:
+        return list(checks)
+    contained = {
+        one.id
+        for one in checks
+        if _judge.contains(policy, asked["goodput"], asked[one.id]) and one.n == whole.n
+    }
+    if whole.verdict is Verdict.PASS:
+        return [_implied(one, whole) if one.id in contained else one for one in checks]
+    failed = next(
+        (
+            one
+            for one in checks
+            if one.id in contained and one.verdict is Verdict.FAIL and _strict(asked, one)
+        ),
+        None,
+    )
+    if failed is None or whole.verdict is Verdict.FAIL:
+        return list(checks)
+    return [_implied(whole, failed) if one is whole else one for one in checks]
+
+
+def _strict(asked: dict[str, Objective], one: Check) -> bool:
+    share, goodput = asked[one.id].share, asked["goodput"].share
+    return share is not None and goodput is not None and goodput >= share
+
+
+def _implied(one: Check, by: Check) -> Check:
+    if one.verdict is by.verdict:
+        return one
+    reason = f"implied by {by.id}: {by.reason}"
+    return replace(one, verdict=by.verdict, reason=reason, cause=None, more_requests=None)
+
+
+def _waived(one: Check, waivers: Sequence[Waiver], today: date) -> Check:
+    """A waiver covers a FAIL until its day; an expired one covers nothing and is said."""
+    for waiver in waivers:
+        if waiver.objective == one.id and one.verdict is Verdict.FAIL and today <= waiver.until:
+            return replace(one, waived=f"until {waiver.until}, {waiver.owner}: {waiver.reason}")
+    return one
+
+
+def _blocks(one: Check, policy: Policy) -> Check:
+    if one.level is not Level.BLOCK or one.waived:
+        return one
+    if one.verdict is Verdict.INCONCLUSIVE and one.cause == "undecided":
+        lean = policy.undecided == "lean" and not _misses_bound(one)
+        return replace(one, blocks=policy.undecided != "allow" and not lean)
+    return replace(one, blocks=one.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE))
+
+
+def _misses_bound(one: Check) -> bool:
+    """Whether the observed value is on the wrong side; unknown counts as wrong."""
+    if one.observed is None or one.bound is None:
+        return True
+    return one.observed > one.bound if one.operator == "<=" else one.observed < one.bound
+
+
+def _verdict(checks: Sequence[Check]) -> Verdict:
+    blocking = [one for one in checks if one.level is Level.BLOCK]
+    if any(one.verdict is Verdict.FAIL and not one.waived for one in blocking):
+        return Verdict.FAIL
+    if any(one.verdict is Verdict.INCONCLUSIVE for one in blocking):
+        return Verdict.INCONCLUSIVE
+    warned = [
+        one
+        for one in checks
+        if one.level is Level.WARN and one.verdict not in (Verdict.PASS, Verdict.SKIPPED)
+    ]
+    return Verdict.WARN if warned or any(one.waived for one in blocking) else Verdict.PASS
+
+
+def _exit(verdict: Verdict, checks: Sequence[Check], fail_on: str) -> Exit:
+    if verdict is Verdict.FAIL:
+        return Exit.FAIL
+    if verdict is Verdict.INCONCLUSIVE:
+        return Exit.INCONCLUSIVE if fail_on != "fail" or any(one.blocks for one in checks) else Exit.PASS
+    return Exit.WARN if verdict is Verdict.WARN and fail_on == "warn" else Exit.PASS
+
+
+def _inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
+    files = {
+        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
+    }
+    return tuple(files.values())
+
+
+def _top_notes(
+    policy: Policy, chosen: _loads.Selection, prepared: Sequence[Prepared], today: date
+) -> list[str]:
+    notes = []
+    if policy.evidence.decide == "point":
+        notes.append("decide: point: verdicts are naked estimates, their error rate is not controlled")
+    if 1 < len(chosen.runs) < _judge.CLUSTERS:
+        notes.append(
+            f"{len(chosen.runs)} runs: the spread between runs is not covered; five or more would be"
+        )
+    notes += [
+        f"the waiver of {waiver.objective} expired on {waiver.until} ({waiver.owner})"
+        for waiver in policy.waivers
+        if waiver.until < today
+    ]
+    judged = [one.run for one in chosen.runs]
+    notes += _shared_notes(chosen.runs)
+    definitions = judged[0].definitions if judged else {}
+    notes += [f"{metric.upper()} in {judged[0].tool}: {text}" for metric, text in definitions.items()]
+    elsewhere = [one for one in prepared if one not in chosen.runs]
+    if chosen.runs and elsewhere:
+        notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {_loads.loads(elsewhere)}")
+    return notes
+
+
+def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
+    """Each note of the judged runs once, with how many runs say it."""
+    number: dict[str, int] = {}
+    for one in runs:
+        for note in (*one.run.notes, *one.notes):
+            number[note] = number.get(note, 0) + 1
+    several = len(runs) > 1
+    return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]
+
+
+__all__ = ["FAIL_ON", "describe", "evaluate"]

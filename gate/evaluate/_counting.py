@@ -1,0 +1,251 @@
+"""Every absolute rule as a counting question: of n requests, how many met the bound.
+
+Requests answer exactly; aggregates answer with a range (DESIGN section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..model import Aggregate, Bools, Floats, Objective, Policy, RequestBound, Requests, Status, Summary, When
+from ._prepare import Prepared
+
+_OPS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exact:
+    """The value of each request in scope, in submission order; inf where it is a miss whatever the bound."""
+
+    values: Floats
+    bound: float
+
+    @property
+    def n(self) -> int:
+        """Requests in scope."""
+        return int(self.values.size)
+
+    @property
+    def met(self) -> int:
+        """Of them, within the bound."""
+        return int((self.values <= self.bound).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """At least lo and at most hi of n attempted requests met the bound."""
+
+    n: int
+    lo: int
+    hi: int
+    settled_by: str = ""
+
+
+class Unknown(Exception):  # noqa: N818 - not an error: the answer "this evidence cannot say"
+    """Why the evidence cannot answer, as a sentence."""
+
+
+Part = Exact | Range
+
+
+def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
+    """The part of one run in a percentile objective. Raises Unknown."""
+    assert objective.bound is not None
+    if one.counts.completed == 0 and one.counts.attempted:
+        return _all_missed(one, objective.bound)
+    _suitable(one, objective.metric)
+    if isinstance(one.evidence, Requests):
+        values = metric_values(one.evidence, objective.metric, objective.when, policy)
+        return Exact(values, objective.bound)
+    if objective.when is not None:
+        raise Unknown(f"an aggregate has no requests with {objective.when.text}; {_settle(one.evidence)}")
+    lo, hi = _within(one.evidence, objective.metric, objective.bound, one.counts.completed)
+    return Range(one.counts.attempted, lo, hi, _settle(one.evidence))
+
+
+def _all_missed(one: Prepared, bound: float) -> Part:
+    n = one.counts.attempted
+    return Exact(np.full(n, np.inf), bound) if one.requests is not None else Range(n, 0, 0)
+
+
+def _suitable(one: Prepared, metric: str) -> None:
+    if metric in one.run.unsuitable:
+        raise Unknown(one.run.unsuitable[metric])
+    if one.counts.attempted == 0:
+        raise Unknown("no request was attempted")
+
+
+def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy) -> Floats:
+    """One value a request in scope (a gap each for itl), inf for a miss. Raises Unknown."""
+    if metric == "itl":
+        return _gap_values(rows, when)
+    column = column_of(rows, metric)
+    if column is None:
+        raise Unknown(f"the file has no {metric.upper()}")
+    failed = rows.status == Status.FAILED
+    completed = rows.status == Status.COMPLETED
+    scope = failed | (completed & _in_scope(rows, when))
+    if metric == "tpot" and policy.single_token_tpot == "ignore":
+        scope &= failed | ~_single_token(rows)
+    values: Floats = np.where(failed | np.isnan(column), np.inf, column)[scope]
+    return values
+
+
+def column_of(rows: Requests, metric: str) -> Floats | None:
+    """The column of a per-request metric."""
+    return {"ttft": rows.ttft_s, "tpot": rows.tpot_s, "e2e": rows.e2e_s}[metric]
+
+
+def _single_token(rows: Requests) -> Bools:
+    assert rows.output_tokens is not None  # there is a TPOT column
+    return rows.output_tokens <= 1
+
+
+def _in_scope(rows: Requests, when: When | None) -> Bools:
+    scope = np.ones(len(rows), dtype=bool)
+    for condition in when.conditions if when else ():
+        column = getattr(rows, condition.column)
+        if column is None:
+            raise Unknown(f"the file has no {condition.column} for {when.text if when else ''}")
+        # A request of unknown length may be in scope; left out it could hide a miss.
+        scope &= _OPS[condition.op](column, condition.value) | np.isnan(column)
+    return scope
+
+
+def _gap_values(rows: Requests, when: When | None) -> Floats:
+    if rows.gaps is None:
+        raise Unknown("the file has no gaps between chunks")
+    failed = rows.status == Status.FAILED
+    scope = (rows.status == Status.COMPLETED) & _in_scope(rows, when)
+    lengths = np.where(scope, np.diff(rows.gaps.offsets), 0) + failed
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    values = np.full(owner.size, np.inf)
+    values[~failed[owner]] = rows.gaps.values_s[np.repeat(scope, np.diff(rows.gaps.offsets))]
+    return values
+
+
+# ---- goodput ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Good:
+    """Per attempted request in submission order: its score (<= 1 is good) and the bounds it broke."""
+
+    score: Floats
+    failed: Bools
+    missed: dict[str, Bools]  # metric -> broke a bound of it
+
+    @property
+    def good(self) -> Bools:
+        """Which requests were good."""
+        return self.score <= 1.0
+
+
+def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Good | Range:
+    """Joint goodput of one run. Raises Unknown."""
+    if one.counts.completed == 0 and one.counts.attempted and one.requests is None:
+        return Range(one.counts.attempted, 0, 0)
+    if one.counts.completed:
+        for bound in bounds:
+            _suitable(one, bound.metric)
+    if isinstance(one.evidence, Aggregate):
+        return _joint(one, one.evidence, bounds)
+    if one.counts.attempted == 0:
+        raise Unknown("no request was attempted")
+    return _good_rows(one.evidence, bounds, policy)
+
+
+def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -> Good:
+    failed = rows.status == Status.FAILED
+    completed = rows.status == Status.COMPLETED
+    score = np.where(failed, np.inf, 0.0)
+    missed = {bound.metric: np.zeros(len(rows), dtype=bool) for bound in bounds}
+    for bound in bounds if completed.any() else ():
+        column = column_of(rows, bound.metric)
+        if column is None:
+            raise Unknown(f"the file has no {bound.metric.upper()}")
+        scope = completed & _in_scope(rows, bound.when)
+        if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
+            scope &= ~_single_token(rows)
+        ratio = np.where(np.isnan(column), np.inf, column / bound.max_s)
+        # Division may round a value a hair above its bound to 1: the comparison itself decides.
+        ratio = np.where(
+            column <= bound.max_s, np.minimum(ratio, 1.0), np.maximum(ratio, np.nextafter(1.0, 2.0))
+        )
+        score = np.where(scope, np.maximum(score, ratio), score)
+        missed[bound.metric] |= scope & ~(column <= bound.max_s)
+    judged = rows.attempted
+    return Good(score[judged], failed[judged], {metric: rows_[judged] for metric, rows_ in missed.items()})
+
+
+def _joint(one: Prepared, evidence: Aggregate, bounds: Sequence[RequestBound]) -> Range:
+    """Marginals bound the joint: [max(0, sum F_i - (m - 1)), min F_i] of the completed."""
+    completed = one.counts.completed
+    lows, highs = [], [completed]
+    for bound in bounds:
+        lo, hi = _within(evidence, bound.metric, bound.max_s, completed)
+        lows.append(lo)
+        if bound.when is None:  # outside a `when` a request meets the bound: only lo still holds
+            highs.append(hi)
+    low = max(0, sum(lows) - (len(lows) - 1) * completed)
+    return Range(one.counts.attempted, low, min(highs), _settle(evidence))
+
+
+# ---- aggregates ---------------------------------------------------------------------------
+
+
+def _within(evidence: Aggregate, metric: str, bound: float, n: int) -> tuple[int, int]:
+    """Of n completed requests, at least and at most how many are within `bound`. Raises Unknown.
+
+    A stated percentile is an order statistic or lies between two; either way it says on which
+    side of it the bound leaves how many requests.
+    """
+    summary = evidence.summaries.get(metric)
+    if summary is None or not (summary.percentiles or summary.max is not None):
+        raise Unknown(f"the aggregate states no {metric.upper()} percentile; {_settle(evidence)}")
+    lo, hi = 0, n
+    for percent, value in summary.percentiles:
+        below, above = _ranks(percent, n, evidence.method)
+        if value + evidence.rounding_s <= bound:
+            lo = max(lo, below)
+        elif value - evidence.rounding_s > bound:
+            hi = min(hi, above)
+    return _extremes(summary, bound, n, lo, hi)
+
+
+def _ranks(percent: float, n: int, method: str) -> tuple[int, int]:
+    """How many values are surely <= a percentile, and how many at most are < it, by its method."""
+    share = Fraction(str(percent)) / 100
+    if method == "inverted_cdf":
+        rank = math.ceil(n * share)
+        return rank, max(rank - 1, 0)
+    if method == "exclusive":
+        position = share * (n + 1)
+        return min(max(math.floor(position), 1), n), min(max(math.ceil(position) - 1, 0), n)
+    position = share * (n - 1)
+    return math.floor(position) + 1, math.ceil(position)
+
+
+def _extremes(summary: Summary, bound: float, n: int, lo: int, hi: int) -> tuple[int, int]:
+    if summary.max is not None and summary.max <= bound:
+        lo = n
+    if summary.max is not None and summary.max > bound:
+        hi = min(hi, n - 1)
+    if summary.min is not None and summary.min > bound:
+        hi = 0
+    if summary.min is not None and summary.min <= bound:
+        lo = max(lo, min(1, n))
+    return (lo, hi) if lo <= hi else (0, n)  # a file that contradicts itself proves nothing
+
+
+def _settle(evidence: Aggregate) -> str:
+    return (
+        f"{evidence.settled_by} would settle it"
+        if evidence.settled_by
+        else "per-request results would settle it"
+    )

@@ -1,0 +1,341 @@
+"""One objective and the runs at the target -> one Check, with its reason in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import stats, units
+from ..model import Aggregate, Check, Floats, Kind, Level, Objective, Policy, Verdict
+from ._checks import check, missing
+from ._counting import Exact, Good, Part, Range, Unknown, goodput, latency
+from ._prepare import Prepared
+from ._rules import rule
+
+CLUSTERS = 5  # from this many runs on, runs are the independent units
+SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every judgement of one report shares."""
+
+    policy: Policy
+    alpha: float
+    m: int  # blocking absolute objectives that no other implies
+    runs: Sequence[Prepared]
+    unselected: str  # why there is no group of runs to judge; else empty
+
+
+def judge(objective: Objective, setting: Setting) -> Check:
+    """Judge one objective."""
+    if objective.kind is Kind.PENDING:
+        return missing(
+            objective, "not judged yet by this version; the objective stands and blocks at its level"
+        )
+    if objective.kind is Kind.RULE:
+        return rule(objective, setting.policy, setting.runs, setting.unselected)
+    if setting.unselected:
+        return missing(objective, setting.unselected)
+    try:
+        return _JUDGES[objective.kind](objective, setting)
+    except Unknown as why:
+        return missing(objective, str(why))
+
+
+# ---- shares: percentiles and goodput ------------------------------------------------------
+
+
+def _latency(objective: Objective, setting: Setting) -> Check:
+    parts = [latency(one, objective, setting.policy) for one in setting.runs]
+    return _share_check(objective, parts, setting)
+
+
+def _goodput(objective: Objective, setting: Setting) -> Check:
+    parts: list[Part] = []
+    for one in setting.runs:
+        found = goodput(one, setting.policy.goodput_bounds, setting.policy)
+        parts.append(Exact(found.score, 1.0) if isinstance(found, Good) else found)
+    return _share_check(objective, parts, setting)
+
+
+def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) -> Check:
+    exact = [part for part in parts if isinstance(part, Exact)]
+    if sum(part.n for part in parts) == 0:
+        return missing(objective, "no request is in scope")
+    if len(exact) < len(parts):
+        return _from_counts(objective, parts, setting)
+    values = [part.values for part in exact]
+    bound, share = exact[0].bound, _share(objective)
+    n, met = sum(part.n for part in exact), sum(part.met for part in exact)
+    facts = _observed(objective, np.concatenate(values), n, met, setting)
+    if setting.policy.evidence.decide == "point":
+        return _point(objective, n, met, facts)
+    test = stats.test_share(stats.units(values, share, bound), share, alpha=setting.alpha, m=setting.m)
+    return _confident(objective, test, facts, setting)
+
+
+def _share(objective: Objective) -> float:
+    assert objective.share is not None
+    return objective.share
+
+
+def _observed(objective: Objective, values: Floats, n: int, met: int, setting: Setting) -> dict[str, object]:
+    """What the objective saw: the percentile (or the share), n and misses."""
+    facts: dict[str, object] = {"n": n, "misses": n - met, "share": met / n}
+    if objective.kind is Kind.GOODPUT:
+        facts["observed"] = met / n
+        facts["observed_text"] = units.show(met / n, units.SHARE, objective.bound)
+        return facts
+    value = stats.nearest_rank(values, _share(objective))
+    facts["observed"] = value if math.isfinite(value) else None
+    facts["observed_text"] = units.show(value, objective.unit, objective.bound)
+    if math.isfinite(value) and objective.bound:
+        facts["headroom"] = objective.bound / value if value > 0 else None
+    return facts
+
+
+def _point(objective: Objective, n: int, met: int, facts: dict[str, object]) -> Check:
+    passed = stats.share_met(n, met, _share(objective))
+    reason = f"{_count(objective, n, met)}; point estimate, without an interval{_few(objective, n)}"
+    if not passed:
+        facts.pop("headroom", None)
+    return check(objective, Verdict.PASS if passed else Verdict.FAIL, reason, **facts)
+
+
+def _few(objective: Objective, n: int) -> str:
+    expected_misses = n * (1 - _share(objective))
+    if expected_misses >= 1:
+        return ""
+    return f"; {n} requests cannot show {objective.statistic.upper() or 'this share'}: it is their maximum"
+
+
+def _confident(
+    objective: Objective, test: stats.ShareTest, facts: dict[str, object], setting: Setting
+) -> Check:
+    n, met, share = test.n, test.met, _share(objective)
+    facts |= {
+        "interval": (test.lower, test.upper),
+        "interval_of": "share",
+        "n_eff": test.n_eff,
+        "deff": test.deff,
+    }
+    if met == 0 and not any(one.counts.completed for one in setting.runs):
+        return _none_completed(objective, n, facts)
+    lower = f"{_percent(1 - setting.alpha / 2)} lower bound {_percent(test.lower, share)}"
+    upper = f"{_percent(1 - setting.alpha / setting.m)} upper bound {_percent(test.upper, share)}"
+    worth = _worth(test, len(setting.runs))
+    counted = _count(objective, n, met)
+    if test.verdict == "pass":
+        reason = f"{counted}; {lower} >= {_percent(share)}. {worth}"
+        return check(objective, Verdict.PASS, reason, **facts)
+    facts.pop("headroom", None)
+    if test.verdict == "fail":
+        return check(objective, Verdict.FAIL, f"{counted}; {upper} < {_percent(share)}. {worth}", **facts)
+    reason = f"{counted}; {_why(objective, test, share, setting)}"
+    return check(
+        objective, Verdict.INCONCLUSIVE, reason, cause="undecided", more_requests=test.more_requests, **facts
+    )
+
+
+def _none_completed(objective: Objective, n: int, facts: dict[str, object]) -> Check:
+    reason = f"none of {n} attempted requests completed"
+    if n >= SURE_FROM:
+        return check(objective, Verdict.FAIL, reason, **facts)
+    return check(
+        objective, Verdict.INCONCLUSIVE, f"{reason}, too few to blame the server", cause="evidence", **facts
+    )
+
+
+def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Setting) -> str:
+    need = (
+        f" At least about {units.about(test.more_requests)} more requests would decide."
+        if test.more_requests
+        else ""
+    )
+    if test.why == "few_requests":
+        return f"fewer than {SURE_FROM} requests decide nothing.{need}"
+    if test.why == "few_effective":
+        return f"worth only {test.n_eff:.0f} independent requests (30 needed).{need}"
+    least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df)
+    span = (
+        f"interval {_percent(test.lower, share)} to {_percent(test.upper, share)} contains {_percent(share)}."
+    )
+    if test.n < least:
+        return f"even without a miss {objective.id} needs {least} requests. {span}{need}"
+    return f"{span}{need}"
+
+
+def _count(objective: Objective, n: int, met: int) -> str:
+    noun = "gaps" if objective.metric == "itl" else "requests"
+    verb = "were good" if objective.kind is Kind.GOODPUT else "met it"
+    return f"{_percent(met / n, _share(objective))} of {n:,} {noun} {verb} ({n - met:,} missed)"
+
+
+def _worth(test: stats.ShareTest, runs: int) -> str:
+    source = f"{runs} runs" if test.unit == "runs" else "10 blocks"
+    text = f"Worth {test.n_eff:,.0f} independent requests (deff {test.deff:.1f}, from {source})."
+    return text if test.unit == "runs" else f"{text} {spread(runs)}"
+
+
+def spread(runs: int) -> str:
+    """The warning that goes with fewer than five runs."""
+    if runs == 1:
+        return "Covers this run only: differences between runs are not included."
+    return f"{runs} runs are too few to include their spread; five or more would."
+
+
+def _percent(value: float, against: float | None = None) -> str:
+    return units.show(value, units.SHARE, against)
+
+
+# ---- shares from counts: aggregates -------------------------------------------------------
+
+
+def _from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) -> Check:
+    """PASS on k_lo, FAIL on k_hi (DESIGN section 2)."""
+    share = _share(objective)
+    ns = [part.n for part in parts]
+    lo = [part.met if isinstance(part, Exact) else part.lo for part in parts]
+    hi = [part.met if isinstance(part, Exact) else part.hi for part in parts]
+    n, low, high = sum(ns), sum(lo), sum(hi)
+    settled = next((part.settled_by for part in parts if isinstance(part, Range)), "")
+    facts: dict[str, object] = {"n": n, "misses_range": (n - high, n - low)}
+    facts |= _stated_percentile(objective, setting)
+    between = f"between {_percent(low / n, share)} and {_percent(high / n, share)} of {n:,} requests met it"
+    if high == 0 and not any(one.counts.completed for one in setting.runs):
+        return _none_completed(objective, n, facts)
+    if setting.policy.evidence.decide == "point":
+        if stats.share_met(n, low, share):
+            return check(objective, Verdict.PASS, f"{between}; point estimate from aggregates", **facts)
+        if not stats.share_met(n, high, share):
+            return check(objective, Verdict.FAIL, f"{between}; point estimate from aggregates", **facts)
+        return check(objective, Verdict.INCONCLUSIVE, f"{between}; {settled}", cause="evidence", **facts)
+    if len(parts) < CLUSTERS:
+        why = f"{between}; aggregates of {len(parts)} run{'s' * (len(parts) > 1)} give no interval, "
+        why += f"five or more runs are needed, or {settled}"
+        return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", **facts)
+    passes = stats.test_share(stats.units_from_counts(ns, lo), share, alpha=setting.alpha, m=setting.m)
+    fails = stats.test_share(stats.units_from_counts(ns, hi), share, alpha=setting.alpha, m=setting.m)
+    facts |= {"interval": (passes.lower, fails.upper), "interval_of": "share"}
+    if passes.verdict == "pass":
+        facts |= {"n_eff": passes.n_eff, "deff": passes.deff}
+        reason = f"{between}; lower bound {_percent(passes.lower, share)} >= {_percent(share)}"
+        return check(objective, Verdict.PASS, reason, **facts)
+    if fails.verdict == "fail":
+        facts |= {"n_eff": fails.n_eff, "deff": fails.deff}
+        reason = f"{between}; upper bound {_percent(fails.upper, share)} < {_percent(share)}"
+        return check(objective, Verdict.FAIL, reason, **facts)
+    undecided = low == high
+    reason = f"{between}; the interval contains {_percent(share)}" + ("" if undecided else f"; {settled}")
+    return check(
+        objective, Verdict.INCONCLUSIVE, reason, cause="undecided" if undecided else "evidence", **facts
+    )
+
+
+def _stated_percentile(objective: Objective, setting: Setting) -> dict[str, object]:
+    """The tool's own percentile, where one run states exactly the one that is asked for."""
+    if objective.kind is not Kind.LATENCY or len(setting.runs) != 1:
+        return {}
+    evidence = setting.runs[0].evidence
+    summary = evidence.summaries.get(objective.metric) if isinstance(evidence, Aggregate) else None
+    percent = _share(objective) * 100
+    for stated, value in summary.percentiles if summary else ():
+        if math.isclose(stated, percent) and setting.runs[0].counts.failed == 0:
+            return {"observed": value, "observed_text": units.show(value, objective.unit, objective.bound)}
+    return {}
+
+
+# ---- the others ---------------------------------------------------------------------------
+
+
+def _mean(objective: Objective, setting: Setting) -> Check:
+    return check(objective, Verdict.SKIPPED, "a mean is shown, never judged")
+
+
+def _error_rate(objective: Objective, setting: Setting) -> Check:
+    """On the observed share, without an interval: failures are facts (DESIGN section 4)."""
+    assert objective.bound is not None
+    attempted = sum(one.counts.attempted for one in setting.runs)
+    failed = sum(one.counts.failed for one in setting.runs)
+    if attempted == 0:
+        raise Unknown("no request was attempted")
+    rate = failed / attempted
+    text = units.show(rate, units.SHARE, objective.bound)
+    facts: dict[str, object] = {
+        "observed": rate,
+        "observed_text": text,
+        "n": attempted,
+        "misses": failed,
+        "share": 1 - rate,
+    }
+    if failed == attempted and attempted < SURE_FROM and rate > objective.bound:
+        return _none_completed(objective, attempted, facts)
+    reason = f"{failed:,} of {attempted:,} requests failed ({text}); judged on the count, without an interval"
+    if rate > objective.bound:
+        return check(objective, Verdict.FAIL, reason, **facts)
+    headroom = objective.bound / rate if rate else None
+    return check(objective, Verdict.PASS, reason, headroom=headroom, **facts)
+
+
+def _throughput(objective: Objective, setting: Setting) -> Check:
+    """Output tokens of completed requests / duration, a t-interval over five or more runs."""
+    assert objective.bound is not None
+    rates = []
+    for one in setting.runs:
+        if one.run.total_output_tokens is None or not one.run.duration_s:
+            raise Unknown(f"{one.run.input} gives no output tokens or no duration")
+        rates.append(one.run.total_output_tokens / one.run.duration_s)
+    mean = float(np.mean(rates))
+    text = units.show(mean, units.TOKEN_RATE, objective.bound)
+    facts: dict[str, object] = {"observed": mean, "observed_text": text, "n": len(rates)}
+    if setting.policy.evidence.decide == "point":
+        verdict = Verdict.PASS if mean >= objective.bound else Verdict.FAIL
+        return check(objective, verdict, f"{text}; point estimate, without an interval", **facts)
+    if len(rates) < CLUSTERS:
+        why = f"{text} over {len(rates)} run{'s' * (len(rates) > 1)}; an interval needs five or more runs"
+        return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", **facts)
+    lower, upper = stats.t_interval(
+        np.array(rates), alpha_lower=setting.alpha / 2, alpha_upper=setting.alpha / setting.m
+    )
+    facts |= {"interval": (lower, upper), "interval_of": "tok_per_s"}
+    low, high = units.show(lower, units.TOKEN_RATE), units.show(upper, units.TOKEN_RATE)
+    span = f"{low} to {high} over {len(rates)} runs"
+    if lower >= objective.bound:
+        return check(
+            objective, Verdict.PASS, f"{text}, interval {span}", headroom=mean / objective.bound, **facts
+        )
+    if upper < objective.bound:
+        return check(objective, Verdict.FAIL, f"{text}, interval {span}", **facts)
+    why = f"{text}, interval {span} contains the bound"
+    return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", **facts)
+
+
+_JUDGES = {
+    Kind.LATENCY: _latency,
+    Kind.GOODPUT: _goodput,
+    Kind.MEAN: _mean,
+    Kind.ERROR_RATE: _error_rate,
+    Kind.THROUGHPUT: _throughput,
+}
+
+
+def family(policy: Policy) -> int:
+    """m: blocking absolute objectives with an interval that no other implies (DESIGN section 4)."""
+    kinds = (Kind.LATENCY, Kind.GOODPUT, Kind.THROUGHPUT)
+    blocking = [o for o in policy.objectives if o.kind in kinds and o.level is Level.BLOCK]
+    goodput_of = next((o for o in blocking if o.kind is Kind.GOODPUT), None)
+    return max(1, sum(1 for o in blocking if goodput_of is None or not contains(policy, goodput_of, o)))
+
+
+def contains(policy: Policy, goodput_of: Objective, objective: Objective) -> bool:
+    """Whether goodput at its share already holds this percentile: no `when`, an equal or looser bound."""
+    if objective.kind is not Kind.LATENCY or objective.when is not None or objective.bound is None:
+        return False
+    return _share(objective) <= _share(goodput_of) and any(
+        bound.metric == objective.metric and bound.when is None and bound.max_s <= objective.bound
+        for bound in policy.goodput_bounds
+    )

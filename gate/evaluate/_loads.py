@@ -1,0 +1,68 @@
+"""Which runs are judged: grouped by what makes them comparable, chosen by the declared target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..model import Load, Policy
+from ._prepare import Prepared
+
+RATE_TOLERANCE = 1e-3  # a rate of 20 written as 19.99 by a tool is the same load
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The one group at the target, or why there is none."""
+
+    runs: tuple[Prepared, ...]
+    reason: str  # empty when there is a group
+
+
+def select(prepared: Sequence[Prepared], policy: Policy) -> Selection:
+    """Runs pool only when tool, version, model, hardware and load agree (DESIGN section 2)."""
+    target = policy.workload.target
+    groups: dict[tuple[object, ...], list[Prepared]] = {}
+    for one in prepared:
+        run = one.run
+        if target is None or matches(run.load, target):
+            key = (run.tool, run.tool_version, run.model, run.hardware, run.load)
+            groups.setdefault(key, []).append(one)
+    if len(groups) == 1:
+        return Selection(tuple(next(iter(groups.values()))), "")
+    held = loads(prepared)
+    if not groups:
+        return Selection((), f"no run at the target load, {target}; the files hold {held}")
+    if target is None and len({key[-1] for key in groups}) > 1:
+        return Selection((), f"the files hold several loads ({held}) and the policy names no workload.load")
+    return Selection((), f"runs that must not be pooled: {_difference(list(groups))}")
+
+
+def matches(load: Load | None, target: Load) -> bool:
+    """Closed loop by concurrency, open loop by rate; a burst matches no target."""
+    if load is None or load.burst:
+        return False
+    if target.concurrency is not None:
+        return load.concurrency == target.concurrency
+    if target.request_rate is None or load.request_rate is None:
+        return False
+    return abs(load.request_rate - target.request_rate) <= RATE_TOLERANCE * target.request_rate
+
+
+def loads(prepared: Sequence[Prepared]) -> str:
+    """The loads of the runs with how many runs each has."""
+    number: dict[str, int] = {}
+    for one in prepared:
+        name = str(one.run.load) if one.run.load is not None else "a load that is not stated"
+        number[name] = number.get(name, 0) + 1
+    return ", ".join(name + (f" x{n}" if n > 1 else "") for name, n in number.items())
+
+
+def _difference(keys: Sequence[tuple[object, ...]]) -> str:
+    for position, what in enumerate(("tool", "tool version", "model", "hardware", "load")):
+        values = list(
+            dict.fromkeys(str(key[position]) if key[position] is not None else "not stated" for key in keys)
+        )
+        if len(values) > 1:
+            return f"{what} is {' and '.join(values[:4])}"
+    return "they differ"

@@ -1,0 +1,132 @@
+"""From a Run as it was read to the requests that are judged: cancelled, order, warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status
+
+OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
+SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A run whose rows are in submission order, warm-up and cancelled rows marked by the policy."""
+
+    run: Run
+    evidence: Evidence
+    counts: Counts
+    window_s: float | None  # of the judged rows
+    notes: tuple[str, ...]
+
+    @property
+    def requests(self) -> Requests | None:
+        """The rows, where the evidence has rows."""
+        return self.evidence if isinstance(self.evidence, Requests) else None
+
+
+def prepare(run: Run, policy: Policy) -> Prepared:
+    """Apply `semantics.cancelled` and `evidence.warmup` to one run."""
+    if isinstance(run.evidence, Aggregate):
+        said = ("warm-up cannot be dropped from aggregates",) if policy.evidence.warmup != 0 else ()
+        return Prepared(run, run.evidence, run.counts, run.duration_s, said)
+    rows = _in_order(run.evidence)
+    if policy.cancelled == "miss":
+        rows = replace(rows, status=np.where(rows.status == Status.CANCELLED, Status.FAILED, rows.status))
+    rows, notes = _drop_warmup(rows, run, policy.evidence.warmup)
+    dropped = rows.status is not run.evidence.status and bool((rows.status == Status.WARMUP).any())
+    window = _window(rows) if dropped else run.duration_s
+    return Prepared(run, rows, _counts(rows), window, (*notes, *_too_short(rows, run)))
+
+
+def _in_order(rows: Requests) -> Requests:
+    """Rows by start time where it is known, else as they stand in the file."""
+    if rows.start_s is None or not np.isfinite(rows.start_s).all():
+        return rows
+    if not (np.diff(rows.start_s) < 0).any():
+        return replace(rows, order="start")
+    by = np.argsort(rows.start_s, kind="stable")
+
+    def pick(column: Floats | None) -> Floats | None:
+        return None if column is None else column[by]
+
+    return Requests(
+        rows.status[by],
+        pick(rows.ttft_s),
+        pick(rows.e2e_s),
+        pick(rows.output_tokens),
+        pick(rows.input_tokens),
+        rows.start_s[by],
+        None if rows.gaps is None else _reorder(rows.gaps, by),
+        "start",
+    )
+
+
+def _reorder(gaps: Gaps, by: NDArray[np.int64]) -> Gaps:
+    starts, lengths = gaps.offsets[:-1][by], np.diff(gaps.offsets)[by]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    index = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, lengths)
+    return Gaps(gaps.values_s[index], offsets)
+
+
+def _drop_warmup(rows: Requests, run: Run, rule: int | str) -> tuple[Requests, tuple[str, ...]]:
+    """Mark warm-up rows: the first `rule`, or for auto the start-up burst and the ramp-down."""
+    at = np.flatnonzero(rows.attempted)
+    if rule == 0 or at.size == 0:
+        return rows, ()
+    first, last, why = (int(rule), 0, "") if rule != "auto" else _auto(run, at.size)
+    if rows.order not in ("start", "submission"):
+        return rows, ("warm-up: nothing dropped, the file gives neither start times nor submission order",)
+    if why:
+        return rows, (f"warm-up: nothing dropped, {why}",)
+    first = min(first, at.size)
+    last = min(last, at.size - first)
+    status = rows.status.copy()
+    status[at[:first]] = Status.WARMUP
+    if last:
+        status[at[-last:]] = Status.WARMUP
+    what = f"the first {first}" + (f" and the last {last}" if last else "")
+    return replace(rows, status=status), (f"warm-up: dropped {what} of {at.size} requests",)
+
+
+def _auto(run: Run, n: int) -> tuple[int, int, str]:
+    load = run.load
+    if load is None:
+        return 0, 0, "the load is not stated (--set concurrency=N)"
+    if load.concurrency is not None:
+        return load.concurrency, load.concurrency, ""
+    if load.request_rate is not None:
+        return max(int(np.ceil(OPEN_LOOP_SHARE * n)), OPEN_LOOP_MIN), 0, ""
+    return 0, 0, "a burst has no steady state"
+
+
+def _window(rows: Requests) -> float | None:
+    """First start to last end of the judged rows, where both are known."""
+    if rows.start_s is None or rows.e2e_s is None:
+        return None
+    judged = rows.attempted
+    if not judged.any():
+        return None
+    ends = np.where(np.isfinite(rows.e2e_s), rows.start_s + rows.e2e_s, rows.start_s)[judged]
+    window = float(ends.max() - rows.start_s[judged].min())
+    return window if window > 0 and np.isfinite(window) else None
+
+
+def _counts(rows: Requests) -> Counts:
+    number = np.bincount(rows.status, minlength=4)
+    completed, failed = int(number[Status.COMPLETED]), int(number[Status.FAILED])
+    return Counts(
+        completed + failed, completed, failed, int(number[Status.CANCELLED]), int(number[Status.WARMUP])
+    )
+
+
+def _too_short(rows: Requests, run: Run) -> tuple[str, ...]:
+    slots = run.load.concurrency if run.load and run.load.concurrency else 0
+    wanted, left = max(SHORT_MIN, SHORT_PER_SLOT * slots), int(rows.attempted.sum())
+    if left >= wanted:
+        return ()
+    return (f"{left} requests, {wanted} are wanted at this load: too short, tails are biased",)

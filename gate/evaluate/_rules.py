@@ -1,0 +1,126 @@
+"""Evidence and conformance: was the promised benchmark run, and is there enough of it.
+
+A rule passes or is inconclusive (evidence); it never fails: a wrong benchmark proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from ..model import Check, Objective, Policy, Requests, Status, TokenRule, Verdict
+from ._checks import check, missing
+from ._prepare import Prepared
+
+Found = tuple[bool, str]  # met or not, and what was seen
+
+
+def rule(objective: Objective, policy: Policy, runs: Sequence[Prepared], unselected: str) -> Check:
+    """Judge one rule on the runs at the target."""
+    if unselected:
+        return missing(objective, unselected)
+    met, seen = _RULES[objective.id](policy, runs)
+    if met:
+        return check(objective, Verdict.PASS, seen, observed_text=seen)
+    return check(objective, Verdict.INCONCLUSIVE, seen, observed_text=seen, cause="evidence")
+
+
+def _load(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    return True, f"{runs[0].run.load}, {len(runs)} run{'s' * (len(runs) > 1)}"
+
+
+def _model(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    return _same(runs, "model", policy.workload.model, lambda said, want: fnmatchcase(said, want))
+
+
+def _hardware(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    return _same(runs, "hardware", policy.workload.hardware, lambda said, want: said.lower() == want.lower())
+
+
+def _interaction(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    return _same(runs, "interaction", policy.workload.interaction, lambda said, want: said == want)
+
+
+def _same(runs: Sequence[Prepared], fact: str, want: str | None, equal: Callable[[str, str], bool]) -> Found:
+    said: str | None = getattr(
+        runs[0].run, fact
+    )  # one group: all runs say the same, but interaction may differ
+    if any(getattr(one.run, fact) != said for one in runs):
+        return False, f"the runs differ in {fact}"
+    if said is None:
+        return False, f"the files do not state the {fact}; state it with --set {fact}=..."
+    by = " (stated by the caller)" if fact in runs[0].run.stated else ""
+    return equal(said, want or ""), f"{said}{by}"
+
+
+def _runs(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    want = policy.evidence.runs_min or 0
+    n = len(runs)
+    return n >= want, f"{n} run{'s' * (n != 1)}" + (f"; {want - n} more are needed" if n < want else "")
+
+
+def _requests_per_run(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    want = policy.evidence.requests_per_run_min or 0
+    least = min(runs, key=lambda one: one.counts.attempted)
+    n = least.counts.attempted
+    return n >= want, f"{n} requests" + (
+        f" in {least.run.input}; {want} are needed" if n < want else " or more"
+    )
+
+
+def _tool(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    tool, version = runs[0].run.tool, runs[0].run.tool_version
+    want = policy.evidence.tool_name
+    if want is not None and not fnmatchcase(tool.lower(), want.lower()):
+        return False, f"{tool}, not {want}"
+    if policy.evidence.tool_version_required and version is None:
+        return False, f"{tool} does not write its version; state it with --set tool_version=..."
+    return True, f"{tool} {version or '(version not stated)'}"
+
+
+def _input_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    return _lengths(policy.workload.input_tokens, runs, "input_tokens")
+
+
+def _output_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    met, seen = _lengths(policy.workload.output_tokens, runs, "output_tokens")
+    return met, seen
+
+
+def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> Found:
+    """Mean (and spread, where declared) of the completed requests within the tolerance."""
+    assert want is not None
+    cells = []
+    for one in runs:
+        rows = one.evidence
+        values = getattr(rows, column) if isinstance(rows, Requests) else None
+        if values is None:
+            return False, f"{one.run.input} does not give {column.replace('_', ' ')}"
+        assert isinstance(rows, Requests)
+        cells.append(values[(rows.status == Status.COMPLETED) & np.isfinite(values)])
+    lengths = np.concatenate(cells)
+    if lengths.size == 0:
+        return False, "no completed request gives its length"
+    mean, spread = float(lengths.mean()), float(lengths.std())
+    seen = f"mean {mean:.1f}, stddev {spread:.1f} tokens"
+    if abs(mean - want.mean) > want.tolerance * want.mean:
+        shorter = column == "output_tokens" and mean < want.mean
+        return False, seen + ("; shorter outputs make E2E look good" if shorter else "; another workload")
+    if want.stddev is not None and abs(spread - want.stddev) > want.tolerance * want.stddev:
+        return False, f"{seen}; the declared spread is {want.stddev:g}"
+    return True, seen
+
+
+_RULES: dict[str, Callable[[Policy, Sequence[Prepared]], Found]] = {
+    "workload.load": _load,
+    "workload.model": _model,
+    "workload.hardware": _hardware,
+    "workload.interaction": _interaction,
+    "workload.input_tokens": _input_tokens,
+    "workload.output_tokens": _output_tokens,
+    "evidence.runs": _runs,
+    "evidence.requests_per_run": _requests_per_run,
+    "evidence.tool": _tool,
+}

@@ -1,0 +1,201 @@
+"""What the report shows beside verdicts: metrics, goodput with its misses, one row a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .. import stats
+from ..model import (
+    Aggregate,
+    Check,
+    Floats,
+    Goodput,
+    MetricStats,
+    Misses,
+    Policy,
+    Requests,
+    RunReport,
+    Status,
+    ToolReported,
+)
+from ._counting import Good, Range, Unknown, column_of, goodput
+from ._prepare import Prepared
+
+COLUMNS = ("ttft", "tpot", "itl", "e2e")
+SHOWN = (50.0, 90.0, 99.0)
+
+
+def metrics(runs: Sequence[Prepared]) -> tuple[dict[str, MetricStats | None], list[str]]:
+    """Percentiles over completed requests by column name, and why a column is null."""
+    found: dict[str, MetricStats | None] = {}
+    notes: list[str] = []
+    for metric in COLUMNS:
+        why = next((one.run.unsuitable[metric] for one in runs if metric in one.run.unsuitable), "")
+        shown = None if why else _metric(metric, runs)
+        if shown is None:
+            notes.append(f"{metric.upper()}: not shown, {why or _absent(metric, runs)}")
+        found[f"{metric}_s"] = shown
+    return found, notes
+
+
+def _absent(metric: str, runs: Sequence[Prepared]) -> str:
+    if all(one.counts.completed == 0 for one in runs):
+        return "no request completed"
+    if metric == "itl" and any(one.requests is not None for one in runs):
+        return "gaps are decoded only when a rule asks for them"
+    return "the files do not give it"
+
+
+def _metric(metric: str, runs: Sequence[Prepared]) -> MetricStats | None:
+    if len(runs) == 1 and isinstance(runs[0].evidence, Aggregate):
+        return _stated(metric, runs[0], runs[0].evidence)
+    columns = [_completed(metric, one.evidence) for one in runs if isinstance(one.evidence, Requests)]
+    cells = [column for column in columns if column is not None]
+    if len(cells) < len(runs):
+        return None
+    values = np.concatenate(cells)
+    if values.size == 0:
+        return None
+    reported = runs[0].run.tool_reported.get(metric) if len(runs) == 1 else None
+    p50, p90, p99 = (stats.nearest_rank(values, percent / 100) for percent in SHOWN)
+    return MetricStats(
+        values.size,
+        p50,
+        p90,
+        p99,
+        float(values.mean()),
+        float(values.min()),
+        float(values.max()),
+        _tool(reported),
+    )
+
+
+def _completed(metric: str, rows: Requests) -> Floats | None:
+    done = rows.status == Status.COMPLETED
+    if metric == "itl":
+        if rows.gaps is None:
+            return None
+        gaps: Floats = rows.gaps.values_s[np.repeat(done, np.diff(rows.gaps.offsets))]
+        return gaps
+    column = column_of(rows, metric)
+    return None if column is None else column[done & np.isfinite(column)]
+
+
+def _stated(metric: str, one: Prepared, evidence: Aggregate) -> MetricStats | None:
+    summary = evidence.summaries.get(metric)
+    if summary is None or one.counts.completed == 0:
+        return None
+    at = dict(summary.percentiles)
+    p50, p90, p99 = (at.get(percent) for percent in SHOWN)
+    reported = _tool(one.run.tool_reported.get(metric))
+    return MetricStats(summary.n, p50, p90, p99, summary.mean, summary.min, summary.max, reported)
+
+
+def _tool(reported: ToolReported | None) -> Mapping[str, float | str] | None:
+    if reported is None:
+        return None
+    said: dict[str, float | str] = {f"p{percent:g}": value for percent, value in reported.percentiles}
+    if reported.mean is not None:
+        said["mean"] = reported.mean
+    return {**said, "method": reported.method}
+
+
+# ---- goodput ------------------------------------------------------------------------------
+
+
+def goodput_of(runs: Sequence[Prepared], policy: Policy) -> Goodput | None:
+    """Goodput of these runs together, nulls where it cannot be known; None without a goodput section."""
+    if not policy.goodput_bounds:
+        return None
+    try:
+        found = [goodput(one, policy.goodput_bounds, policy) for one in runs]
+    except Unknown:
+        return Goodput(None, None, None, None, None, None, None)
+    exact = [one for one in found if isinstance(one, Good)]
+    if not found or len(exact) < len(found):
+        return _range([part for part in found if isinstance(part, Range)], exact)
+    good = sum(int(one.good.sum()) for one in exact)
+    attempted = sum(one.score.size for one in exact)
+    windows = [one.window_s for one in runs]
+    seconds = sum(w for w in windows if w) if all(windows) else None
+    tokens = [_good_tokens(one, part) for one, part in zip(runs, exact, strict=True)]
+    total = sum(t for t in tokens if t is not None) if None not in tokens else None
+    return Goodput(
+        good / attempted if attempted else None,
+        None,
+        good,
+        attempted,
+        good / seconds if seconds else None,
+        total / seconds if seconds and total is not None else None,
+        _misses(exact),
+    )
+
+
+def _range(ranges: Sequence[Range], exact: Sequence[Good]) -> Goodput:
+    n = sum(one.n for one in ranges) + sum(one.score.size for one in exact)
+    known = sum(int(one.good.sum()) for one in exact)
+    if n == 0:
+        return Goodput(None, None, None, None, None, None, None)
+    lo, hi = sum(one.lo for one in ranges) + known, sum(one.hi for one in ranges) + known
+    same = lo == hi
+    return Goodput(
+        lo / n if same else None, None, lo if same else None, n, None, None, None, (lo / n, hi / n)
+    )
+
+
+def _good_tokens(one: Prepared, part: Good) -> float | None:
+    rows = one.requests
+    if rows is None or rows.output_tokens is None:
+        return None
+    total = float(rows.output_tokens[rows.attempted][part.good].sum())
+    return None if np.isnan(total) else total
+
+
+def _misses(parts: Sequence[Good]) -> Misses:
+    number = dict.fromkeys(("ttft", "tpot", "e2e", "several", "failed"), 0)
+    for part in parts:
+        broken = sum(
+            (missed.astype(np.int64) for missed in part.missed.values()), np.zeros(part.score.size, int)
+        )
+        number["failed"] += int(part.failed.sum())
+        number["several"] += int((broken > 1).sum())
+        for metric, missed in part.missed.items():
+            number[metric] += int((missed & (broken == 1)).sum())
+    return Misses(**number)
+
+
+def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | None:
+    """The goodput check's interval on the goodput that is shown."""
+    judged = next((one for one in checks if one.id == "goodput"), None)
+    if found is None or judged is None:
+        return found
+    return replace(found, interval=judged.interval)
+
+
+# ---- runs ---------------------------------------------------------------------------------
+
+
+def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
+    """One run as the report shows it, at the target or not."""
+    shown, _ = metrics([one])
+    run = one.run
+    return RunReport(
+        run.input,
+        run.format,
+        run.tool,
+        run.tool_version,
+        run.model,
+        run.hardware,
+        run.session,
+        run.load,
+        "requests" if one.requests is not None else "aggregate",
+        at_target,
+        one.counts,
+        run.duration_s,
+        goodput_of([one], policy),
+        shown,
+        (*run.notes, *one.notes),
+    )

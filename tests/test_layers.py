@@ -1,0 +1,98 @@
+"""Imports run one way (docs/development.md); a module that looks uphill fails here."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+GATE = ROOT / "gate"
+MODULES = sorted(GATE.rglob("*.py"))
+
+# room -> the rooms of gate it may import
+ALLOWED = {
+    "errors": set(),
+    "units": set(),
+    "stats": set(),
+    "_schemas": set(),
+    "model": {"errors", "units"},
+    "policy": {"errors", "units", "model", "_schemas", "presets"},
+    "presets": set(),
+    "readers": {"errors", "units", "model"},
+    "evaluate": {"errors", "units", "model", "stats"},
+    "emit": {"units", "model"},
+    "cli": {"errors", "units", "model", "policy", "readers", "evaluate", "emit", "_schemas"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(GATE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path, text: str | None = None) -> set[tuple[str, ...]]:
+    """Every module of gate that `path` imports, as parts below gate, wherever the import stands."""
+    package = path.relative_to(GATE).parts[:-1]
+    found: set[tuple[str, ...]] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8") if text is None else text)):
+        if isinstance(node, ast.Import):
+            found |= {tuple(a.name.split(".")[1:]) for a in node.names if a.name.split(".")[0] == "gate"}
+        elif isinstance(node, ast.ImportFrom):
+            name = tuple(node.module.split(".")) if node.module else ()
+            if node.level:
+                base = package[: len(package) - node.level + 1] + name
+            elif name[:1] == ("gate",):
+                base = name[1:]
+            else:
+                continue
+            found |= {(*base, a.name) for a in node.names} if not base or is_package(base) else {base}
+    return found
+
+
+def is_package(parts: tuple[str, ...]) -> bool:
+    return GATE.joinpath(*parts).is_dir()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(GATE)))
+def test_a_module_imports_only_rooms_below_it(path: Path) -> None:
+    mine = room(path)
+    uphill = {parts[0] for parts in imported(path) if parts and parts[0] != mine} - {"__version__"}
+    assert uphill <= ALLOWED[mine], f"{path.name} looks uphill: {sorted(uphill - ALLOWED[mine])}"
+
+
+@pytest.mark.parametrize("folder", ["readers", "emit"])
+def test_readers_and_emitters_do_not_import_each_other(folder: str) -> None:
+    for path in (GATE / folder).glob("[a-z]*.py"):
+        for parts in imported(path):
+            other = parts[1] if parts[:1] == (folder,) and len(parts) > 1 else "_"
+            assert other.startswith("_") or other == path.stem, f"{path.name} imports {other}"
+
+
+def test_only_the_command_line_prints_and_exits() -> None:
+    for path in MODULES:
+        if room(path) in ("cli", "__main__"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("print", "sys.exit", "exit", "click.echo"), (
+                    f"{path.name} calls {called}"
+                )
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("from ..cli import run", ("cli",)),
+        ("from .. import policy", ("policy",)),
+        ("from gate.evaluate import evaluate", ("evaluate",)),
+        ("def f():\n    import gate.publish", ("publish",)),
+        ("from . import vllm", ("readers", "vllm")),
+    ],
+)
+def test_every_way_to_import_is_seen(text: str, seen: tuple[str, ...]) -> None:
+    assert any(parts[: len(seen)] == seen for parts in imported(GATE / "readers" / "probe.py", text))
