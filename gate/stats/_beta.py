@@ -32,11 +32,12 @@ def t_quantile(p: float, df: float) -> float:
     """Student's t quantile; df may be fractional. Raises ValueError unless 0 < p < 1 and df > 0."""
     if not (0.0 < p < 1.0 and df > 0):
         raise ValueError(f"a t quantile needs 0 < p < 1 and df > 0, got p {p:g}, df {df:g}")
-    if p < 0.5:
-        return -t_quantile(1.0 - p, df)
+    tails = 2.0 * min(p, 1.0 - p)
+    if tails >= 1.0:
+        return 0.0
     # df / (df + t^2) is Beta(df/2, 1/2), so its log-odds are log(df / t^2): no cancellation near t = 0.
-    tail = 2.0 * (1.0 - p)
-    return math.sqrt(df * math.exp(-_beta_log_odds(tail, df / 2.0, 0.5))) if tail < 1.0 else 0.0
+    t = math.sqrt(df * math.exp(-_beta_log_odds(tails, df / 2.0, 0.5)))
+    return math.copysign(t, p - 0.5)
 
 
 def normal_quantile(p: float) -> float:

@@ -23,10 +23,11 @@ SECOND_LEVEL_MISSES = 30  # dependence is also measured where the sample has at 
 
 @lru_cache(maxsize=256)
 def _exact(share: float) -> Fraction:
-    # 0.99 is meant as 99/100, and so is the float one rounding away from it that a caller computed.
+    # 0.99 is meant as 99/100, and so is a float a rounding or two away from it that a caller computed.
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"a share lies between 0 and 1, got {share:g}")
-    return Fraction(share).limit_denominator(10**9)
+    simple = Fraction(share).limit_denominator(10**6)
+    return simple if abs(float(simple) - share) < 4e-16 else Fraction(repr(float(share)))
 
 
 def needed(n: int, share: float) -> int:
