@@ -113,7 +113,7 @@ def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
                 taken[source] = f"its requests are in {other.name}"
             elif _same_run(source.doc, other):
                 taken[source] = (
-                    f"its requests are in {other.name}; only a pair named PREFIX{_ROWS} and PREFIX{_said.SUFFIX}"
+                    f"its requests are in {other.name}; only a pair named *{_ROWS} and *{_said.SUFFIX}"
                     " gives that file its model and concurrency"
                 )
     return taken

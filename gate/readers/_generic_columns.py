@@ -1,0 +1,384 @@
+"""Rows of a home-made harness (JSON lines, a JSON array, CSV) -> columns in base units."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Bools, Floats
+from ._source import Source
+
+UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second
+TIMES = ("start", "ttft", "e2e")
+TIME_COLUMNS = {f"{time}_{unit}": (time, per_s) for time in TIMES for unit, per_s in UNITS.items()}
+GAP_COLUMNS = {f"itl_{unit}": per_s for unit, per_s in UNITS.items()}
+TOKENS = ("output_tokens", "input_tokens")
+LOADS = ("concurrency", "request_rate")
+FLAGS = ("cancelled", "warmup")
+TEXTS = ("run", "model", "tool", "tool_version", "hardware", "session")
+LATENCIES = tuple(name for name, (time, _) in TIME_COLUMNS.items() if time != "start")
+NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS)
+KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, "error")
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+_NOTHING = {"", "null", "none", "nan", "na", "n/a", "-"}
+_NO_ERROR = _NOTHING | {"false", "no", "0"}
+_BATCH = 50_000  # CSV rows converted at a time
+_HEAD_ROWS = 200
+
+_Number = float | str | None
+_Text = str | int | float | None
+
+
+class _Row(msgspec.Struct):
+    start_s: _Number = None
+    start_ms: _Number = None
+    start_us: _Number = None
+    start_ns: _Number = None
+    ttft_s: _Number = None
+    ttft_ms: _Number = None
+    ttft_us: _Number = None
+    ttft_ns: _Number = None
+    e2e_s: _Number = None
+    e2e_ms: _Number = None
+    e2e_us: _Number = None
+    e2e_ns: _Number = None
+    output_tokens: _Number = None
+    input_tokens: _Number = None
+    concurrency: _Number = None
+    request_rate: _Number = None
+    cancelled: bool | float | str | None = None
+    warmup: bool | float | str | None = None
+    error: Any = None
+    run: _Text = None
+    model: _Text = None
+    tool: _Text = None
+    tool_version: _Text = None
+    hardware: _Text = None
+    session: _Text = None
+
+
+class _GapRow(_Row):
+    """A row whose gaps are wanted; without it they are skipped undecoded."""
+
+    itl_s: list[float | None] | None = None
+    itl_ms: list[float | None] | None = None
+    itl_us: list[float | None] | None = None
+    itl_ns: list[float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Some rows, as cells by column name. `at` says where a row stands in the file."""
+
+    cells: Mapping[str, Sequence[Any]]
+    size: int
+    at: Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """All rows. A column without one value is absent from `numbers` and `texts`."""
+
+    size: int
+    numbers: Mapping[str, Floats]  # as written, not yet scaled
+    flags: Mapping[str, Bools]
+    texts: Mapping[str, list[str]]
+    errors: list[str]  # "" is ok
+    gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
+    at: Callable[[int], str]
+
+
+def head_columns(source: Source) -> tuple[str, ...]:
+    """Column names in the first rows, in order of appearance; empty when they are no rows."""
+    if source.shape == "text":
+        return _header(source)[0]
+    return tuple(dict.fromkeys(key for row in _head_rows(source) for key in row))
+
+
+def has_latency(source: Source) -> bool:
+    """Whether the first rows hold a latency as a number (not a block of statistics)."""
+    if source.shape == "text":
+        return not set(LATENCIES).isdisjoint(_header(source)[0])
+    if not re.search(rf'"(?:{"|".join(LATENCIES)})"\s*:', source.head):
+        return False  # before anything is decoded: other tools' arrays can be large
+    return any(
+        bytes(row[key])[:1] not in (b"{", b"[")
+        for row in _head_rows(source)
+        for key in LATENCIES
+        if key in row
+    )
+
+
+def load(source: Source, *, gaps: bool) -> Table:
+    """Every row. Raises InputError for a broken line, a text that is no number, a negative count.
+
+    Converted batch by batch, so that memory is bounded by the columns.
+    """
+    batches = _csv(source) if source.shape == "text" else _json(source, gaps)
+    return _merge([_convert(source, batch) for batch in batches if batch.size])
+
+
+# ---- where the rows are -------------------------------------------------------------------
+
+
+def _head_rows(source: Source) -> list[dict[str, msgspec.Raw]]:
+    rows: Iterable[Any]
+    if source.shape == "array":
+        rows = source.array(msgspec.Raw)[:_HEAD_ROWS]
+    elif by_line(source):
+        rows = islice((line for line in source.head.splitlines() if line.strip()), _HEAD_ROWS)
+    elif source.shape in ("object", "objects"):
+        return [doc.fields for doc in islice(source.docs(), _HEAD_ROWS)]
+    else:
+        rows = ()
+    found = []
+    for row in rows:
+        try:
+            text = row if isinstance(row, str) else bytes(row)
+            found.append(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+        except msgspec.MsgspecError:  # the line the head cuts, or one that load() reports
+            continue
+    return found
+
+
+def by_line(source: Source) -> bool:
+    """JSON lines, as opposed to indented objects."""
+    return source.shape in ("object", "objects") and source.head.lstrip().split("\n", 1)[0].rstrip().endswith(
+        "}"
+    )
+
+
+def _json(source: Source, gaps: bool) -> Iterator[_Batch]:
+    kind: type[_Row] = _GapRow if gaps else _Row
+    fields = tuple(kind.__struct_fields__)
+    chunks: Iterable[list[_Row]]
+    if source.shape == "array":
+        chunks, place = [source.array(kind)], "element"
+    elif by_line(source):
+        chunks, place = source.lines(kind), "line"
+    else:
+        # Indented objects: rare and small, so decoding them twice does not matter.
+        whole = msgspec.json.encode([doc.fields for doc in source.docs()])
+        chunks, place = [_decoded(source, whole, kind)], "object"
+    before = 0
+    for rows in chunks:
+        cells = {name: list(map(attrgetter(name), rows)) for name in fields}
+        yield _Batch(cells, len(rows), _place(source, place, before))
+        before += len(rows)
+
+
+def _decoded(source: Source, data: bytes, kind: type[_Row]) -> list[_Row]:
+    try:
+        return msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
+    except msgspec.MsgspecError as error:
+        raise source.fail(f"is no list of rows: {error}") from None
+
+
+def _place(source: Source, what: str, before: int) -> Callable[[int], str]:
+    def at(row: int) -> str:
+        number = before + row + 1
+        if what == "line":  # blank lines count as lines, not as rows
+            lines = enumerate(bytes(source.data).split(b"\n"), 1)
+            number = next(islice((n for n, line in lines if line.strip()), before + row, None), number)
+        return f"{what} {number}"
+
+    return at
+
+
+# ---- CSV ----------------------------------------------------------------------------------
+
+
+def _header(source: Source) -> tuple[tuple[str, ...], str]:
+    """Column names and the delimiter, the one that gives the most columns we know."""
+    first = source.head.lstrip().split("\n", 1)[0].rstrip("\r")
+    found = []
+    for delimiter in ",;\t":
+        try:
+            names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter), []))
+        except csv.Error:
+            continue
+        found.append((len(set(KNOWN) & set(names)), len(names), names, delimiter))
+    if not found:
+        return (), ","
+    _, _, names, delimiter = max(found)
+    return names, delimiter
+
+
+def _csv(source: Source) -> Iterator[_Batch]:
+    names, delimiter = _header(source)
+    twice = sorted({name for name in names if names.count(name) > 1 and name in KNOWN})
+    if twice:
+        raise source.fail(f'the column "{twice[0]}" is there twice', "line 1", "keep one of them")
+    lines = _lines(source)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    try:
+        next(reader)
+        for row in reader:
+            if not any(row):
+                continue
+            if len(row) != len(names):
+                why = f"has {len(row)} fields, the header {len(names)}"
+                raise source.fail(
+                    why,
+                    f"line {reader.line_num}",
+                    "quote fields that hold the delimiter, or copy the file whole",
+                )
+            rows.append(row)
+            numbers.append(reader.line_num)
+            if len(rows) == _BATCH:
+                yield _csv_batch(names, rows, numbers)
+                rows, numbers = [], []
+    except csv.Error as error:
+        raise source.fail(f"is not CSV: {error}", f"line {reader.line_num}", "copy the file whole") from None
+    if rows:
+        yield _csv_batch(names, rows, numbers)
+
+
+def _lines(source: Source) -> Iterator[str]:
+    data = source.data
+    at = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+    while data[at : at + 1] in (b"\n", b"\r"):  # blank lines above the header
+        at += 1
+    while at < len(data):
+        end = data.find(b"\n", at) + 1 or len(data)
+        yield bytes(data[at:end]).decode("utf-8", "replace")
+        at = end
+
+
+def _csv_batch(names: Sequence[str], rows: list[list[str]], numbers: list[int]) -> _Batch:
+    cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+    lines = np.array(numbers)
+    return _Batch(cells, len(rows), lambda row: f"line {lines[row]}")
+
+
+# ---- cells -> columns ---------------------------------------------------------------------
+
+
+def _convert(source: Source, batch: _Batch) -> Table:
+    def cells(name: str) -> Sequence[Any] | None:
+        found = batch.cells.get(name)
+        return None if found is None or found.count(None) == batch.size else found
+
+    numbers = {name: _numbers(source, name, found, batch) for name in NUMBERS if (found := cells(name))}
+    return Table(
+        batch.size,
+        {name: column for name, column in numbers.items() if not np.isnan(column).all()},
+        {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))},
+        {name: _texts(found) for name in TEXTS if (found := cells(name))},
+        [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size,
+        {name: _flat(found) for name in GAP_COLUMNS if (found := cells(name))},
+        batch.at,
+    )
+
+
+def _numbers(source: Source, name: str, cells: Sequence[Any], batch: _Batch) -> Floats:
+    try:
+        column = np.array(cells, dtype=np.float64)
+    except ValueError:  # an empty text, or one that is no number
+        column = np.array([_number(source, name, cell, batch, row) for row, cell in enumerate(cells)])
+    if name in TOKENS and np.any(column < 0):
+        row = int(np.argmax(column < 0))
+        raise source.fail(f"{name} is {column[row]:g}: a count cannot be negative", batch.at(row))
+    return column
+
+
+def _number(source: Source, name: str, cell: _Number, batch: _Batch, row: int) -> float:
+    text = "" if cell is None else str(cell).strip()
+    if text.lower() in _NOTHING:
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        hint = (
+            "write a decimal point" if re.fullmatch(r"-?\d+,\d+", text) else "leave the cell empty if unknown"
+        )
+        raise source.fail(f'{name} is "{text}", which is no number', batch.at(row), hint) from None
+
+
+def _flags(source: Source, name: str, cells: Sequence[Any], batch: _Batch) -> Bools:
+    column = np.zeros(len(cells), dtype=np.bool_)
+    for row, cell in enumerate(cells):
+        word = _text(cell).lower()
+        if word not in _WORDS:
+            hint = "write true or false, yes or no, 1 or 0"
+            raise source.fail(f'{name} is "{word}", which is neither true nor false', batch.at(row), hint)
+        column[row] = _WORDS[word]
+    return column
+
+
+def _texts(cells: Sequence[Any]) -> list[str]:
+    if cells.count(cells[0]) == len(cells):  # the usual case: a constant
+        return [_text(cells[0])] * len(cells)
+    return [_text(cell) for cell in cells]
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    return sys.intern(f"{cell:g}" if isinstance(cell, float) else str(cell).strip())
+
+
+def _error(cell: object) -> str:
+    """What the request failed with; "" for null, false, empty and 0, which are ok."""
+    if not cell:
+        return ""
+    if isinstance(cell, dict):
+        cell = cell.get("message") or cell
+    text = _text(cell)
+    if text.lower() in _NO_ERROR:
+        return ""
+    return "marked as an error" if _WORDS.get(text.lower()) else text
+
+
+def _flat(lists: Sequence[Sequence[float | None] | None]) -> tuple[Floats, Floats]:
+    lengths = np.array([np.nan if gaps is None else len(gaps) for gaps in lists])
+    return np.array([gap for gaps in lists if gaps for gap in gaps], dtype=np.float64), lengths
+
+
+def _merge(parts: Sequence[Table]) -> Table:
+    sizes = [part.size for part in parts]
+    starts = np.cumsum([0, *sizes])
+
+    def at(row: int) -> str:
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        return parts[number].at(row - int(starts[number]))
+
+    def used(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+        return sorted({name for mapping in mappings for name in mapping}, key=KNOWN.index)
+
+    def join(columns: Sequence[NDArray[Any] | None], blank: object) -> NDArray[Any]:
+        filled = [np.full(n, blank) if c is None else c for c, n in zip(columns, sizes, strict=True)]
+        return np.concatenate(filled)
+
+    empty = np.array([], dtype=np.float64)
+    return Table(
+        sum(sizes),
+        {n: join([p.numbers.get(n) for p in parts], np.nan) for n in used(p.numbers for p in parts)},
+        {n: join([p.flags.get(n) for p in parts], False) for n in used(p.flags for p in parts)},
+        {
+            n: [t for p in parts for t in p.texts.get(n) or [""] * p.size]
+            for n in used(p.texts for p in parts)
+        },
+        [error for part in parts for error in part.errors],
+        {
+            n: (
+                np.concatenate([p.gaps[n][0] if n in p.gaps else empty for p in parts]),
+                join([p.gaps[n][1] if n in p.gaps else None for p in parts], np.nan),
+            )
+            for n in used(p.gaps for p in parts)
+        },
+        at,
+    )
