@@ -1,0 +1,113 @@
+"""YAML in, a checked Policy out. Every refusal is a PolicyError that names its line.
+
+DESIGN section 3 is the format; docs/policy.md describes it for users; schemas/policy.schema.json for editors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+from ..errors import PolicyError
+from ..model import Policy
+from ._build import Source, build
+from ._problems import Problems, suggest
+from ._profiles import merged
+from ._yaml import MAX_BYTES, plain, read
+
+__all__ = ["PRESETS", "document", "find", "load", "parse", "preset", "preset_text"]
+
+NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
+PRESETS = (
+    "chat",
+    "chat-70b",
+    "chat-enterprise",
+    "voice",
+    "agent",
+    "code-completion",
+    "batch",
+    "mlperf-deepseek-r1-interactive",
+    "mlperf-deepseek-r1-server",
+    "mlperf-gpt-oss-120b-server",
+    "mlperf-llama2-70b-interactive",
+    "mlperf-llama2-70b-server",
+    "mlperf-llama3.1-405b-interactive",
+    "mlperf-llama3.1-405b-server",
+    "mlperf-llama3.1-8b-interactive",
+    "mlperf-llama3.1-8b-server",
+    "mlperf-mixtral-8x7b-server",
+)
+_START = "write one with `slo-gate init --for chat`, or use `--preset chat`"
+
+
+def load(path: str, *, profile: str | None = None) -> Policy:
+    """The policy in a file, with a profile applied. Raises PolicyError."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # one byte more shows that it is too large
+    except FileNotFoundError:
+        raise PolicyError("no such policy file", path, _START) from None
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror or error}", path, "check the path") from None
+    return parse(data, path, profile=profile)
+
+
+def parse(data: bytes, path: str, *, profile: str | None = None) -> Policy:
+    """The policy in `data`; `path` is what messages and the report call it. Raises PolicyError.
+
+    Without `profile` the policy applies as it stands; when it has several profiles, one must be named.
+    Every profile is checked, named or not, so that a broken one shows before it is needed.
+    """
+    source = Source(path, hashlib.sha256(data).hexdigest())
+    problems = Problems(path)
+    root = read(data, path)
+    base = build(root, source, problems)
+    policies: dict[str, Policy] = {}
+    for name, tree in merged(root, problems).items():
+        problems.context = f"with profile {name}: "
+        policies[name] = build(tree, source, problems, base, name)
+        problems.context = ""
+    problems.check()
+    return _chosen(base, policies, profile)
+
+
+def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> Policy:
+    names = ", ".join(policies)
+    if profile is None:
+        if len(policies) > 1:
+            message = f"has {len(policies)} profiles and none is named: {names}"
+            raise PolicyError(message, base.path, f"name one, such as `--profile {next(iter(policies))}`")
+        return base
+    if profile in policies:
+        return policies[profile]
+    if not policies:
+        raise PolicyError(f'has no profiles, so no "{profile}"', base.path, "leave out `--profile`")
+    raise PolicyError(f'has no profile "{profile}": {names}', base.path, suggest(profile, policies))
+
+
+def document(data: bytes, path: str) -> object:
+    """The policy file as plain Python values, for its published schema. Raises PolicyError."""
+    return plain(read(data, path))
+
+
+def preset(name: str, *, profile: str | None = None) -> Policy:
+    """An embedded policy. Raises PolicyError for an unknown name, with the near match."""
+    return parse(preset_text(name).encode(), f"preset:{name}", profile=profile)
+
+
+def preset_text(name: str) -> str:
+    """The YAML of an embedded policy, comments and all. Raises PolicyError for an unknown name."""
+    if name not in PRESETS:
+        raise PolicyError(f'there is no preset "{name}"', "", suggest(name, PRESETS))
+    return files("gate").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def find(folder: str = ".") -> str:
+    """The policy file of a folder. Raises PolicyError where there is none."""
+    for name in NAMES:
+        path = Path(folder) / name
+        if path.is_file():
+            return str(path)
+    where = "" if folder == "." else folder
+    raise PolicyError(f"no policy found: no {', '.join(NAMES)}", where, _START)

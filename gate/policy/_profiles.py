@@ -1,0 +1,122 @@
+"""Profiles: what they may change, and the policy that results.
+
+A profile may change the burden of proof, evidence, load, levels and goodput.min. It may not touch a
+bound, so that one policy means one promise whatever profile judges it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from . import _grammar as grammar
+from ._conditions import LOADS
+from ._problems import Problems, suggest
+from ._yaml import Node, walk
+
+_MAY = ("undecided", "workload", "slo", "goodput", "limits", "regression", "evidence")
+_MAY_NOT = ("version", "name", "semantics", "waivers", "profiles")
+_RULES = {"slo": 2, "regression": 2, "limits": 1, "workload": 1}  # levels of keys above a rule
+_REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
+_HINT = "a profile may change undecided, evidence, workload.load, goodput.min and the level of a rule"
+
+
+def merged(root: Node, problems: Problems) -> dict[str, Node]:
+    """The policy tree of every profile, by name; what a profile may not do is noted with its line."""
+    top = root.entries or {}
+    if "profiles" not in top or top["profiles"].value is None:
+        return {}
+    profiles = top["profiles"]
+    if not profiles.entries:
+        problem = "is empty" if profiles.entries is not None else f"must be a mapping, got {profiles.shown}"
+        problems.add(profiles.line, f"profiles {problem}", "name a profile and what it changes")
+        return {}
+    base = replace(root, value={key: node for key, node in top.items() if key != "profiles"})
+    found = {}
+    for name, profile in profiles.entries.items():
+        before = len(problems.found)
+        _check(name, profile, base, problems)
+        if len(problems.found) == before:
+            found[name] = _merge(base, profile, "")
+    return found
+
+
+def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
+    at = f"profiles.{name}"
+    if not re.fullmatch(grammar.PROFILE, name):
+        hint = "use up to 50 letters, digits, dots, dashes and underscores"
+        problems.add(profile.line, f'"{name}" is not a name for a profile', hint)
+    for path, node in walk(profile):
+        if node.entries == {} or (node.value is None and not _REMOVABLE.fullmatch(path)):
+            where = f"{at}.{path}" if path else at
+            problems.add(node.line, f"{where} is empty", "fill it in or remove it")
+    if profile.entries is None:
+        if profile.value is not None:
+            problems.add(profile.line, f"{at} must be a mapping of keys, got {profile.shown}")
+        return
+    there = base.entries or {}
+    for key, node in profile.entries.items():
+        if key in _MAY_NOT:
+            problems.add(node.line, f"a profile may not change {key}", _HINT)
+        elif key not in _MAY:
+            problems.add(node.line, f'unknown key "{key}" in {at}', suggest(key, _MAY))
+        elif key == "goodput":
+            _check_goodput(node, there.get(key), problems)
+        elif key in _RULES:
+            _check_rules(node, there.get(key), key, _RULES[key], problems)
+
+
+def _check_goodput(goodput: Node, base: Node | None, problems: Problems) -> None:
+    if base is None:
+        problems.add(goodput.line, "a profile may not add goodput to a policy without it", _HINT)
+    request = (goodput.entries or {}).get("request")
+    if request is not None:
+        problems.add(request.line, "a profile may not change goodput.request", _HINT)
+
+
+def _check_rules(part: Node, base: Node | None, at: str, depth: int, problems: Problems) -> None:
+    """Only levels, and only of rules that the policy has; workload.load may change as a whole."""
+    if part.entries is None:
+        problems.add(part.line, f"{at} must be a mapping of keys, got {part.shown}")
+        return
+    for key, node in part.entries.items():
+        path = f"{at}.{key}"
+        below = (base.entries or {}).get(key) if base else None
+        if path == "workload.load":
+            continue
+        if path == "regression.required":
+            problems.add(node.line, f"a profile may not change {path}", _HINT)
+        elif below is None:
+            problems.add(node.line, f"the policy has no {path} that a profile could change", _HINT)
+        elif depth > 1:
+            _check_rules(node, below, path, depth - 1, problems)
+        elif node.entries is None or set(node.entries) - {"level"}:
+            problems.add(
+                node.line, f"a profile may not change {path}, only its level", "write {level: ...} under it"
+            )
+
+
+def _merge(base: Node | None, over: Node, at: str) -> Node:
+    """`over` laid on `base`, key by key. Null removes a key; naming one kind of load replaces another."""
+    if over.entries is None:
+        return over
+    if base is not None and base.entries is None and set(over.entries) == {"level"}:
+        return _with_level(base, over.entries["level"], "max" if at.startswith("slo.") else "is")
+    entries = dict((base.entries if base else None) or {})
+    if at == "workload.load" and any(kind in over.entries for kind in LOADS):
+        entries = {key: node for key, node in entries.items() if key not in LOADS}
+    for key, node in over.entries.items():
+        result = _merge(entries.get(key), node, f"{at}.{key}" if at else key)
+        if result.value is None or result.entries == {}:
+            entries.pop(key, None)
+        else:
+            entries[key] = result
+    return Node(entries, base.line if base else over.line)
+
+
+def _with_level(rule: Node, level: Node, short: str) -> Node:
+    """A rule in any of its spellings, with another level."""
+    if isinstance(rule.value, list):
+        return replace(rule, value=[_with_level(item, level, short) for item in rule.value])
+    entries = {short: rule} if rule.entries is None else rule.entries
+    return replace(rule, value={**entries, "level": level})
