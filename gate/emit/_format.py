@@ -1,0 +1,403 @@
+"""What every emitter shares: foreign text made inert, quantities in words, checks in reading order."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ..model import Check, Goodput, Level, MetricStats, Report, RunReport, Verdict
+from ..units import COUNT, POINTS, RATE, RATIO, SECONDS, SHARE, TOKEN_RATE, show
+
+CAP = 12  # runs and files listed before "and N more": a sweep must not bury the verdict
+LABELS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
+PERCENTILES = ("p50", "p90", "p99")
+
+_INTERVAL_UNITS = {"share": SHARE, "ratio": RATIO, "points": POINTS, "tok_per_s": TOKEN_RATE}
+_MET = " met it"
+_BREAKS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+# CI runners obey `::command::` at the start of a line and `##[command]`, `##vso[...]` anywhere in one.
+_RUNNER_COMMAND = re.compile(r"(?<!\S):(?=:)|#(?=#\w*\[)")
+# What GitHub and GitLab turn into mentions, references, links and emoji even when escaped as entities.
+_REFERENCE = re.compile(
+    r"@(?=\w)|[#!&$^](?=\d)|[~%](?=[\w\"])|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)|:(?=[\w+-]+:)", re.IGNORECASE
+)
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # one inside a word is no emphasis
+_BLOCK_START = re.compile(r"^(?:[=#]|[-+](?=[\s-])|\d+[.)](?=\s))")
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "\\`*[]{|}~$\u200b"}
+
+
+# ---- foreign text -------------------------------------------------------------------------
+
+
+def plain(text: str) -> str:
+    r"""`text` on one line with nothing in it that drives a terminal, an XML parser or a CI runner.
+
+    Line breaks become spaces; other control, bidi and invisible characters and lone surrogates
+    are shown as escapes (`\x1b`, `\u202e`).
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _visible(c) for c in text)
+    return _RUNNER_COMMAND.sub(lambda found: found[0] + " ", text.strip())
+
+
+def _visible(char: str) -> str:
+    if char in _BREAKS or unicodedata.category(char) == "Zs":
+        return " "
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def markdown(text: str) -> str:
+    """`text` as Markdown that shows it letter by letter, also in a table cell or an HTML block.
+
+    Entities, because a backslash means nothing inside HTML. Mentions and references are matched
+    after entities are decoded, so those get a zero-width space.
+    """
+    text = _REFERENCE.sub(lambda found: found[0] + "\u200b", plain(text))
+    text = html.escape(text, quote=False).translate(_ENTITIES)
+    text = _UNDERSCORE.sub("&#95;", text)
+    return _BLOCK_START.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
+
+
+# ---- quantities ---------------------------------------------------------------------------
+
+
+def count(number: int | None) -> str:
+    """A number of things, with thousands separators."""
+    return show(number, COUNT)
+
+
+def share(value: float | None, against: float | None = None) -> str:
+    """A share as percent, never rounded up to 100 % nor across the bound it is compared with."""
+    return max(show(value, SHARE, 1.0), show(value, SHARE, against), key=len)
+
+
+def expected(check: Check) -> str:
+    """The rule for a reader."""
+    return plain(check.expected or f"{check.metric} {check.statistic} {bound(check)}")
+
+
+def bound(check: Check) -> str:
+    """Operator and bound, or the demand in words where there is no number."""
+    if check.bound is None:
+        return plain(check.expected)
+    return f"{check.operator} {show(check.bound, check.unit)}"
+
+
+def observed(check: Check) -> str:
+    """What was seen, with the digits the comparison needs."""
+    return plain(check.observed_text) or show(check.observed, check.unit, check.bound)
+
+
+def interval(check: Check) -> str:
+    """The interval in its unit; where it is about requests and the rule about seconds, it says so."""
+    if check.interval is None:
+        return ""
+    unit = _INTERVAL_UNITS.get(check.interval_of or "", check.unit)
+    against = _share_wanted(check) if unit == SHARE else check.bound if unit == check.unit else None
+    low, high = (show(end, unit, against) for end in check.interval)
+    return f"{low} to {high}" + (_MET if unit == SHARE and check.unit != SHARE else "")
+
+
+def _share_wanted(check: Check) -> float | None:
+    """Of a P99, 0.99: what its interval is compared with."""
+    if check.unit == SHARE:
+        return check.bound
+    found = re.fullmatch(r"p(\d+(?:\.\d+)?)", check.statistic)
+    return float(Decimal(found[1]) / 100) if found else None
+
+
+def misses(check: Check) -> str:
+    """Misses of n, or the range they lie in, or n alone."""
+    if check.n is None:
+        return ""
+    if check.misses is not None:
+        return f"{count(check.misses)} of {count(check.n)}"
+    if check.misses_range is not None:
+        low, high = check.misses_range
+        return f"{count(low)} to {count(high)} of {count(check.n)}"
+    return f"n {count(check.n)}"
+
+
+def seen(check: Check) -> str:
+    """Observed value, the share that met the bound with its interval and its need, and the misses."""
+    wanted, parts, scope = _share_wanted(check), [observed(check)], ""
+    if check.share is not None and check.unit != SHARE:
+        parts.append(f"{share(check.share, wanted)} met it")
+        scope = f", needs {show(wanted, SHARE)}" if wanted is not None else ""
+    if check.interval is not None:
+        parts[-1] += f" (interval {interval(check).removesuffix(_MET)}{scope})"
+    if missed := misses(check):
+        parts.append(missed + " missed" if " of " in missed else missed)
+    return "; ".join(part for part in parts if part != "-")
+
+
+def headroom(check: Check) -> str:
+    """How many times the observed value fits into its bound."""
+    return "" if check.headroom is None else f"{show(check.headroom, RATIO)}x"
+
+
+def place(check: Check, report: Report) -> str:
+    """The policy file and line where the rule stands."""
+    line = f":{check.policy_line}" if check.policy_line else ""
+    return plain(report.policy.path + line)
+
+
+def why(check: Check) -> str:
+    """The reason, and who waived it."""
+    reason = plain(check.reason)
+    return f"{reason} Waived {plain(check.waived)}." if check.waived else reason
+
+
+def detail(check: Check) -> str:
+    """What a table row of the check does not say."""
+    if _section(check) == "Not judged":
+        shown = filter(None, (expected(check), seen(check)))
+        return f"{', '.join(shown)}. {why(check)}"
+    return f"({weight(check)}) {why(check)}" if weight(check) else why(check)
+
+
+# ---- checks -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Checks that are read together."""
+
+    title: str
+    checks: tuple[Check, ...]
+
+
+def sections(report: Report) -> tuple[Section, ...]:
+    """The checks in reading order, most urgent first; empty sections are left out."""
+    titles = ("Failures", "Inconclusive", "Warnings", "Passes", "Not judged")
+    groups: dict[str, list[Check]] = {title: [] for title in titles}
+    for check in report.checks:
+        groups[_section(check)].append(check)
+    return tuple(Section(title, tuple(checks)) for title, checks in groups.items() if checks)
+
+
+def _section(check: Check) -> str:
+    if check.verdict == Verdict.PASS:
+        return "Passes"
+    if check.verdict == Verdict.SKIPPED or check.level == Level.INFO:
+        return "Not judged"
+    if check.level == Level.WARN or check.verdict == Verdict.WARN or mark(check) == "WAIVED":
+        return "Warnings"
+    return "Inconclusive" if check.verdict == Verdict.INCONCLUSIVE else "Failures"
+
+
+def mark(check: Check) -> str:
+    """One word for a check's outcome and weight. Anything but PASS is never a pass."""
+    if check.verdict == Verdict.FAIL and check.waived:
+        return "WAIVED"
+    if check.verdict == Verdict.FAIL and check.level != Level.BLOCK:
+        return check.level.name
+    return check.verdict.name
+
+
+def weight(check: Check) -> str:
+    """Whether an inconclusive blocks, and which kind it is; empty for the rest."""
+    if check.verdict != Verdict.INCONCLUSIVE:
+        return ""
+    kinds = {"evidence": "evidence missing or unsuitable", "undecided": "too little data"}
+    return f"{kinds.get(check.cause or '', 'unproven')}, {'blocks' if check.blocks else 'does not block'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as text. Columns in `numbers` are aligned to the right; file names come last."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[str] = frozenset()
+
+
+def _table(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table:
+    """Without the columns that are empty in every row."""
+    headers = tuple(name for name in rows[0] if any(row[name] for row in rows))
+    cells = tuple(tuple(row[name] or "-" for name in headers) for row in rows)
+    return Table(headers, cells, frozenset(numbers))
+
+
+def check_table(checks: Sequence[Check], report: Report) -> Table:
+    """One row a check: rule beside value, always."""
+    rows = [
+        {
+            "objective": plain(check.id),
+            "rule": expected(check),
+            "observed": observed(check),
+            "interval": interval(check),
+            "misses": misses(check),
+            "headroom": headroom(check),
+            "policy": place(check, report),
+        }
+        for check in checks
+    ]
+    return _table(rows, ("observed", "misses", "headroom"))
+
+
+def pass_table(checks: Sequence[Check]) -> Table:
+    """One short row a check, for a terminal: the id carries the rule's scope, the foot the policy's path."""
+    rows = [
+        {
+            "objective": f"{mark(check)}  {plain(check.id)}",
+            "observed": observed(check),
+            "rule": bound(check),
+            "interval": interval(check),
+            "headroom": headroom(check),
+            "line": str(check.policy_line or ""),
+        }
+        for check in checks
+    ]
+    return _table(rows, ("observed", "headroom", "line"))
+
+
+# ---- goodput, latency, runs ---------------------------------------------------------------
+
+
+def goodput_target(report: Report) -> float | None:
+    """The share the goodput objective asks for, so that no rounding crosses it."""
+    return next((check.bound for check in report.checks if check.id == "goodput"), None)
+
+
+def goodput_share(goodput: Goodput | None, target: float | None = None) -> str:
+    """The share of good requests, or the range it lies in."""
+    if goodput is None:
+        return "-"
+    if goodput.fraction is None and goodput.range is not None:
+        return f"{share(goodput.range[0], target)} to {share(goodput.range[1], target)}"
+    return share(goodput.fraction, target)
+
+
+def goodput_line(report: Report) -> str:
+    """Goodput, its interval, counts and rates in one line; empty where the policy has none."""
+    goodput, target = report.goodput, goodput_target(report)
+    if goodput is None:
+        return ""
+    shown = goodput_share(goodput, target)
+    if shown == "-":
+        return "not known; the notes say why"
+    if goodput.good is not None:
+        shown += f" ({count(goodput.good)} of {count(goodput.attempted)})"
+    parts = [shown]
+    if goodput.interval is not None:
+        low, high = (share(end, target) for end in goodput.interval)
+        parts.append(f"interval {low} to {high}")
+    rates = ((goodput.requests_per_s, RATE), (goodput.tokens_per_s, TOKEN_RATE))
+    if known := [show(rate, unit) for rate, unit in rates if rate is not None]:
+        parts.append(f"{' and '.join(known)} good")
+    return "; ".join(parts)
+
+
+def misses_line(report: Report) -> str:
+    """What the requests that were not good missed; empty where that is not known."""
+    missed = report.goodput.misses if report.goodput else None
+    if missed is None:
+        return ""
+    return (
+        f"only TTFT {count(missed.ttft)}, only TPOT {count(missed.tpot)}, only E2E {count(missed.e2e)}, "
+        f"several {count(missed.several)}, failed {count(missed.failed)}"
+    )
+
+
+def latency_table(report: Report) -> Table:
+    """P50, P90, P99 of TTFT, TPOT and E2E always; by run where no single load was judged."""
+    if any(report.metrics.values()) or not report.runs:
+        return percentile_table(report.metrics)
+    return percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs)
+
+
+def percentile_table(metrics: Mapping[str, MetricStats | None]) -> Table:
+    """ITL only where known; the tool's own percentiles under ours."""
+    rows = []
+    for column, label in LABELS.items():
+        stats = metrics.get(column)
+        if stats is None and column == "itl_s":
+            continue
+        values = [getattr(stats, name, None) for name in PERCENTILES]
+        rows.append((label, *(show(value, SECONDS) for value in values), count(getattr(stats, "n", None))))
+        reported = (stats and stats.tool_reported) or {}
+        if any(name in reported for name in PERCENTILES):
+            rows.append((f"{label}, tool's own", *(_own(reported.get(name)) for name in PERCENTILES), "-"))
+    headers = ("metric", "P50", "P90", "P99", "n")
+    return Table(headers, tuple(rows), frozenset(headers[1:]))
+
+
+def _own(value: float | str | None) -> str:
+    return plain(value) if isinstance(value, str) else show(value, SECONDS)
+
+
+def _p99_table(runs: Sequence[RunReport]) -> Table:
+    rows = []
+    for run in runs[:CAP]:
+        stats = {f"{label} P99": run.metrics.get(column) for column, label in LABELS.items()}
+        values = {name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()}
+        rows.append({"load": _load(run), **values, "input": plain(run.input)})
+    return _table(rows, set(rows[0]) - {"load", "input"})
+
+
+def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:
+    """The means, which are never judged, and the methods behind the tool's own percentiles."""
+    known = {label: stats for column, label in LABELS.items() if (stats := metrics.get(column))}
+    means = [f"{label} {show(s.mean, SECONDS)}" for label, s in known.items() if s.mean is not None]
+    notes = [f"means, never judged: {', '.join(means)}"] if means else []
+    methods = [str((s.tool_reported or {}).get("method", "")) for s in known.values()]
+    notes += [f"tool's own: {plain(method)}" for method in dict.fromkeys(methods) if method]
+    return tuple(notes)
+
+
+def run_table(report: Report) -> Table:
+    """The first CAP runs with their counts; which of them were judged, where not all were."""
+    mixed = len({run.at_target for run in report.runs}) > 1
+    target = goodput_target(report)
+    rows = [
+        {
+            "load": _load(run),
+            "judged": ("yes" if run.at_target else "no") if mixed else "",
+            "attempted": count(run.counts.attempted),
+            "failed": count(run.counts.failed),
+            "cancelled": count(run.counts.cancelled),
+            "warm-up": count(run.counts.warmup),
+            "goodput": goodput_share(run.goodput, target) if run.goodput else "",
+            "input": plain(run.input),
+        }
+        for run in report.runs[:CAP]
+    ]
+    return _table(rows, set(rows[0]) - {"load", "judged", "input"})
+
+
+def _load(run: RunReport) -> str:
+    return str(run.load) if run.load else "not stated"
+
+
+def requests_line(run: RunReport) -> str:
+    """How many requests of each kind a run has; cancelled are always shown."""
+    counts = run.counts
+    return (
+        f"{count(counts.attempted)} attempted, {count(counts.completed)} completed, "
+        f"{count(counts.failed)} failed; not counted: {count(counts.cancelled)} cancelled, "
+        f"{count(counts.warmup)} warm-up"
+    )
+
+
+def more(total: int, what: str) -> str:
+    """What the cap left out; empty where nothing was."""
+    return f"and {total - CAP:,} more {what}; the JSON report has all" if total > CAP else ""
+
+
+def policy_line(report: Report) -> str:
+    """The policy and how it was read, and the exit code that follows."""
+    policy = report.policy
+    profile = f", profile {policy.profile}" if policy.profile else ""
+    return plain(f"{policy.path}{profile}, undecided: {policy.undecided}; exit code {report.exit_code}")
+
+
+def digests(report: Report) -> tuple[str, ...]:
+    """SHA-256 of the policy and the inputs, in the lines that `sha256sum --check` reads."""
+    files = [(report.policy.sha256, report.policy.path)]
+    files += [(file.sha256, file.path) for file in report.inputs[:CAP]]
+    return tuple(f"{plain(digest)}  {plain(path)}" for digest, path in files)

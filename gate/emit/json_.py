@@ -1,0 +1,143 @@
+"""The report as JSON: the published contract of DESIGN section 5 and schemas/report.schema.json.
+
+Pure ASCII, fixed key order, base units. NaN and infinity are null, enums their words. A character
+that is no Unicode (half a surrogate pair, from a file name that is not UTF-8) is U+FFFD, because
+strict parsers refuse it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from enum import Enum
+from numbers import Integral, Real
+from typing import Any
+
+from ..model import (
+    AnyReport,
+    Check,
+    ErrorReport,
+    Goodput,
+    InputFile,
+    Load,
+    MetricStats,
+    Report,
+    RunReport,
+)
+
+SCHEMA_VERSION = 1
+_METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def emit(report: AnyReport) -> str:
+    """The whole report, or the error that kept it from being made, as one JSON object."""
+    document = _error(report) if isinstance(report, ErrorReport) else _report(report)
+    text = json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
+    # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
+    return text.replace("##", "#\\u0023")
+
+
+def _plain(value: object) -> Any:
+    """Only what JSON has: numpy scalars as numbers, non-finite ones as null, enums as their words."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    raise TypeError(f"a report holds a {type(value).__name__}, which JSON cannot")
+
+
+def _fields(noun: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(noun, name) for name in names}
+
+
+def _error(report: ErrorReport) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "verdict": "error",
+        "exit_code": report.exit_code,
+        "headline": report.headline,
+        "error": _fields(report, "message", "where", "hint"),
+    }
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **_fields(report, "verdict", "exit_code", "headline", "next_action", "change", "report_only"),
+        "policy": _fields(report.policy, "name", "path", "sha256", "profile", "undecided"),
+        "inputs": [_input(file) for file in report.inputs],
+        "runs": [_run(run) for run in report.runs],
+        "objectives": [_objective(check) for check in report.checks],
+        "goodput": _goodput(report.goodput),
+        "metrics": _metrics(report.metrics),
+        "notes": report.notes,
+        "provenance": _fields(report.provenance, "line", "reproduce"),
+    }
+
+
+def _input(file: InputFile) -> dict[str, Any]:
+    return _fields(file, "path", "sha256", "format", "tool", "tool_version")
+
+
+def _run(run: RunReport) -> dict[str, Any]:
+    return {
+        **_fields(run, "input", "format", "tool", "tool_version", "model", "hardware", "session"),
+        "load": _load(run.load),
+        **_fields(run, "evidence", "at_target"),
+        "counts": _fields(run.counts, "attempted", "completed", "failed", "cancelled", "warmup"),
+        "duration_s": run.duration_s,
+        "goodput": _goodput(run.goodput),
+        "metrics": _metrics(run.metrics),
+        "notes": run.notes,
+    }
+
+
+def _load(load: Load | None) -> dict[str, Any] | None:
+    """Exactly one of concurrency, request_rate and burst; a client cap beside a rate."""
+    if load is None:
+        return None
+    if load.concurrency is not None:
+        return {"concurrency": load.concurrency}
+    if load.request_rate is not None:
+        cap = {} if load.cap is None else {"cap": load.cap}
+        return {"request_rate": load.request_rate, **cap}
+    return {"burst": True}
+
+
+def _objective(check: Check) -> dict[str, Any]:
+    return _fields(
+        check,
+        *("id", "metric", "statistic", "level", "expected", "operator", "bound", "unit"),
+        *("observed", "observed_text", "share", "interval", "interval_of"),
+        *("n", "misses", "misses_range", "n_eff", "deff"),
+        *("verdict", "cause", "blocks", "reason", "more_requests", "headroom", "policy_line", "waived"),
+    )
+
+
+def _goodput(goodput: Goodput | None) -> dict[str, Any] | None:
+    if goodput is None:
+        return None
+    missed = goodput.misses
+    return {
+        **_fields(goodput, "fraction", "interval", "range", "good", "attempted"),
+        **_fields(goodput, "requests_per_s", "tokens_per_s"),
+        "misses": missed and _fields(missed, "ttft", "tpot", "e2e", "several", "failed"),
+    }
+
+
+def _metrics(metrics: Mapping[str, MetricStats | None]) -> dict[str, Any]:
+    names = ("n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported")
+    return {name: stats and _fields(stats, *names) for name in _METRICS for stats in (metrics.get(name),)}
