@@ -165,7 +165,7 @@ def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Set
         f"interval {_percent(test.lower, share)} to {_percent(test.upper, share)} contains {_percent(share)}."
     )
     if test.n < least:
-        return f"even without a miss {objective.id} needs {least} requests. {span}{need}"
+        return f"even without a miss {objective.id} needs {least:,} requests; {span}{need}"
     return f"{span}{need}"
 
 
@@ -204,16 +204,15 @@ def _from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) 
     n, low, high = sum(ns), sum(lo), sum(hi)
     settled = next((part.settled_by for part in parts if isinstance(part, Range)), "")
     facts: dict[str, object] = {"n": n, "misses_range": (n - high, n - low)}
-    facts |= _stated_percentile(objective, setting)
+    stated = _stated_percentiles(objective, setting)
+    if len(stated) == 1:
+        text = units.show(stated[0], objective.unit, objective.bound)
+        facts |= {"observed": stated[0], "observed_text": text}
     between = f"between {_percent(low / n, share)} and {_percent(high / n, share)} of {n:,} requests met it"
     if high == 0 and not any(one.counts.completed for one in setting.runs):
         return _none_completed(objective, n, facts)
     if setting.policy.evidence.decide == "point":
-        if stats.share_met(n, low, share):
-            return check(objective, Verdict.PASS, f"{between}; point estimate from aggregates", **facts)
-        if not stats.share_met(n, high, share):
-            return check(objective, Verdict.FAIL, f"{between}; point estimate from aggregates", **facts)
-        return check(objective, Verdict.INCONCLUSIVE, f"{between}; {settled}", cause="evidence", **facts)
+        return _point_counts(objective, setting, n, (low, high), f"{between}; {settled}", facts)
     if len(parts) < CLUSTERS:
         why = f"{between}; aggregates of {len(parts)} run{'s' * (len(parts) > 1)} give no interval, "
         why += f"five or more runs are needed, or {settled}"
@@ -236,17 +235,49 @@ def _from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) 
     )
 
 
-def _stated_percentile(objective: Objective, setting: Setting) -> dict[str, object]:
-    """The tool's own percentile, where one run states exactly the one that is asked for."""
-    if objective.kind is not Kind.LATENCY or len(setting.runs) != 1:
-        return {}
-    evidence = setting.runs[0].evidence
-    summary = evidence.summaries.get(objective.metric) if isinstance(evidence, Aggregate) else None
-    percent = _share(objective) * 100
-    for stated, value in summary.percentiles if summary else ():
-        if math.isclose(stated, percent) and setting.runs[0].counts.failed == 0:
-            return {"observed": value, "observed_text": units.show(value, objective.unit, objective.bound)}
-    return {}
+def _point_counts(
+    objective: Objective,
+    setting: Setting,
+    n: int,
+    met: tuple[int, int],
+    between: str,
+    facts: dict[str, object],
+) -> Check:
+    """The tool's own percentile where it states the one that is asked for, else the range of counts."""
+    stated, bound = _stated_percentiles(objective, setting), objective.bound or 0.0
+    if stated and (max(stated) <= bound or min(stated) > bound):
+        verdict = Verdict.PASS if max(stated) <= bound else Verdict.FAIL
+        worst = max(stated) if verdict is Verdict.PASS else min(stated)
+        said = f"the tool states {objective.statistic.upper()} {units.show(worst, objective.unit, bound)}"
+        return check(objective, verdict, f"{said}; point estimate from an aggregate", **facts)
+    for verdict, decided in (
+        (Verdict.PASS, stats.share_met(n, met[0], _share(objective))),
+        (Verdict.FAIL, not stats.share_met(n, met[1], _share(objective))),
+    ):
+        if decided:
+            return check(objective, verdict, f"{between}; point estimate from aggregates", **facts)
+    return check(objective, Verdict.INCONCLUSIVE, between, cause="evidence", **facts)
+
+
+def _stated_percentiles(objective: Objective, setting: Setting) -> list[float]:
+    """Each run's own value of the percentile that is asked for; empty unless every run states it.
+
+    Only without failures: a percentile of successes is not one of attempted requests.
+    """
+    found = []
+    for one in setting.runs:
+        summary = (
+            one.evidence.summaries.get(objective.metric) if isinstance(one.evidence, Aggregate) else None
+        )
+        if objective.kind is not Kind.LATENCY or summary is None or one.counts.failed:
+            return []
+        at = [
+            value for percent, value in summary.percentiles if math.isclose(percent, _share(objective) * 100)
+        ]
+        if not at:
+            return []
+        found += at[:1]
+    return found
 
 
 # ---- the others ---------------------------------------------------------------------------
