@@ -31,12 +31,12 @@ class _Count(msgspec.Struct, gc=False):
     value: Annotated[float, msgspec.Meta(ge=0)] | _Infinite | None = None
 
 
-class _Times(msgspec.Struct):
+class _Times(msgspec.Struct, gc=False):
     value: list[float]
     unit: str = ""
 
 
-class _Metrics(msgspec.Struct):
+class _Metrics(msgspec.Struct, gc=False):
     time_to_first_token: _Time | None = None
     ttft: _Time | None = None  # its name until 2025-10
     request_latency: _Time | None = None
@@ -45,7 +45,7 @@ class _Metrics(msgspec.Struct):
     input_sequence_length: _Count | None = None
 
 
-class _MetricsAndGaps(_Metrics):
+class _MetricsAndGaps(_Metrics, gc=False):
     inter_chunk_latency: _Times | None = None
 
 
@@ -60,13 +60,13 @@ class _Metadata(msgspec.Struct, gc=False):
     was_cancelled: bool | None = None
 
 
-class _Row(msgspec.Struct):
+class _Row(msgspec.Struct, gc=False):
     metadata: _Metadata
     metrics: _Metrics
     error: summary.Error | None = None
 
 
-class _RowAndGaps(msgspec.Struct):
+class _RowAndGaps(msgspec.Struct, gc=False):
     metadata: _Metadata
     metrics: _MetricsAndGaps
     error: summary.Error | None = None
