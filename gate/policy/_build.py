@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ..model import METRICS, EvidenceRules, Objective, Policy, RequestBound, Workload
@@ -59,51 +59,69 @@ def build(
     """
     top = Section(root, "", problems, TOP, ("version",))
     _version(top)
-    sections = {key: s for key in _KEYS if (s := top.child(key, _KEYS[key], _required(key)))}
-    found: dict[str, list[Objective]] = {}
-    bounds: list[RequestBound] = []
-    work, proof = Workload(), EvidenceRules()
-    cancelled, single_token = "exclude", "ignore"
-    if "slo" in sections:
-        found["slo"] = _objectives.slo(sections["slo"])
-    if "goodput" in sections:
-        found["goodput"], bounds = _objectives.goodput(sections["goodput"], found.get("slo", []))
-        bounds = list(base.goodput_bounds) if base else bounds
-        _rules.check_goodput(bounds, top.at_line("goodput"), problems)
-    if "limits" in sections:
-        found["limits"] = _objectives.limits(sections["limits"])
-    if "regression" in sections:
-        found["regression"] = _objectives.regression(sections["regression"])
-    if "workload" in sections:
-        found["workload"], work = _conditions.workload(sections["workload"])
-    if "evidence" in sections:
-        found["evidence"], proof = _conditions.evidence(sections["evidence"])
-    if "semantics" in sections:
-        cancelled, single_token = _conditions.semantics(sections["semantics"])
-    objectives = [objective for key in top for objective in found.get(key, [])]
+    parts = _parts(top)
+    bounds = base.goodput_bounds if base else tuple(parts.bounds)
+    objectives = tuple(objective for key in top for objective in parts.objectives.get(key, ()))
     waivers = _conditions.waivers(top)
-    _rules.check(objectives, root.line, problems)
-    known = [o.id for o in (*objectives, *(base.objectives if base else ()))]
-    _rules.check_waivers(waivers, known, problems)
+    name = top.text("name", 100) or source.stem
+    undecided = top.choice("undecided", ("block", "lean", "allow"), "block")
+    if not problems.found:  # else half a policy would be blamed for what it could not say
+        _rules.check(objectives, root.line, problems)
+        if "goodput" in top:
+            _rules.check_goodput(bounds, top.at_line("goodput"), problems)
+        known = [o.id for o in (*objectives, *(base.objectives if base else ()))]
+        _rules.check_waivers(waivers, known, problems)
     return Policy(
-        name=top.text("name", 100) or source.stem,
+        name=name,
         path=source.path,
         sha256=source.sha256,
-        objectives=tuple(objectives),
-        goodput_bounds=tuple(bounds),
+        objectives=objectives,
+        goodput_bounds=bounds,
         profile=profile,
-        undecided=top.choice("undecided", ("block", "lean", "allow"), "block"),
-        workload=work,
-        evidence=proof,
-        cancelled=cancelled,
-        single_token_tpot=single_token,
+        undecided=undecided,
+        workload=parts.workload,
+        evidence=parts.evidence,
+        cancelled=parts.cancelled,
+        single_token_tpot=parts.single_token_tpot,
         waivers=tuple(waivers),
-        notes=_rules.notes(objectives, work.target is not None),
+        notes=_rules.notes(objectives, parts.workload.target is not None),
     )
 
 
-def _required(key: str) -> tuple[str, ...]:
-    return ("min",) if key == "goodput" else ()
+@dataclass(slots=True)
+class _Parts:
+    """What the sections hold."""
+
+    objectives: dict[str, list[Objective]] = field(default_factory=dict)  # by section
+    bounds: list[RequestBound] = field(default_factory=list)
+    workload: Workload = field(default_factory=Workload)
+    evidence: EvidenceRules = field(default_factory=EvidenceRules)
+    cancelled: str = "exclude"
+    single_token_tpot: str = "ignore"
+
+
+def _parts(top: Section) -> _Parts:
+    parts = _Parts()
+    found = parts.objectives
+    if slo := _section(top, "slo"):
+        found["slo"] = _objectives.slo(slo)
+    if goodput := _section(top, "goodput", ("min",)):
+        found["goodput"], parts.bounds = _objectives.goodput(goodput, found.get("slo", []))
+    if limits := _section(top, "limits"):
+        found["limits"] = _objectives.limits(limits)
+    if regression := _section(top, "regression"):
+        found["regression"] = _objectives.regression(regression)
+    if workload := _section(top, "workload"):
+        found["workload"], parts.workload = _conditions.workload(workload)
+    if evidence := _section(top, "evidence"):
+        found["evidence"], parts.evidence = _conditions.evidence(evidence)
+    if semantics := _section(top, "semantics"):
+        parts.cancelled, parts.single_token_tpot = _conditions.semantics(semantics)
+    return parts
+
+
+def _section(top: Section, key: str, required: tuple[str, ...] = ()) -> Section | None:
+    return top.child(key, _KEYS[key], required)
 
 
 def _version(top: Section) -> None:

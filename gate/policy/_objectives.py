@@ -12,6 +12,8 @@ from ._problems import suggest
 from ._section import Section
 from ._yaml import Node
 
+_MAX_BOUNDS = 20  # of one statistic
+
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
@@ -70,9 +72,9 @@ def _bounds(section: Section, key: str, default: Level | None) -> list[_Bound]:
     if node is None:
         return []
     if isinstance(node.value, list):
-        if not node.value:
-            section.problem(node.line, "is an empty list", "write a bound", key)
-        items = node.value
+        if not 1 <= len(node.value) <= _MAX_BOUNDS:
+            section.problem(node.line, f"must list 1 to {_MAX_BOUNDS} bounds", key=key)
+        items = node.value[:_MAX_BOUNDS]
     else:
         items = [node]
     found = [bound for item in items if (bound := _bound(section, key, item, default))]
@@ -227,7 +229,8 @@ def _headroom(limits: Section) -> Objective | None:
         statistic="max_drop",
         bound=drop,
         unit=units.POINTS,
-        expected=f"goodput drops by at most {units.show(drop, units.POINTS)} from {shown[0]} to {shown[1]} load",
+        expected=f"goodput drops by at most {units.show(drop, units.POINTS)}"
+        f" from {shown[0]} to {shown[1]} of the load",
         line=section.at_line("max_drop"),
     )
 

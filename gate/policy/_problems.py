@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..errors import PolicyError
 
 _SHOWN = 20  # more than a screenful helps nobody
+_LONGEST = 400  # characters of one message
 # What people write who come from another tool; edit distance alone would not find these.
 _SYNONYMS = {
     "latency": "e2e",
@@ -47,9 +48,12 @@ class Problems:
 
     def add(self, line: int, message: str, hint: str = "") -> None:
         """Note a problem at a line (from 1; 0 for the file as a whole)."""
-        problem = Problem(line, self.context + message, hint)
+        message = _clean(message)
+        problem = Problem(line, self.context + message, _clean(hint))
         # What is wrong in the base is wrong again in every profile: say it once.
-        if not any((p.line, p.hint) == (line, hint) and p.message.endswith(message) for p in self.found):
+        if not any(
+            (p.line, p.hint) == (line, problem.hint) and p.message.endswith(message) for p in self.found
+        ):
             self.found.append(problem)
 
     def check(self) -> None:
@@ -71,6 +75,12 @@ class Problems:
         return f"{self.path}:{problem.line}" if problem.line else self.path
 
 
+def _clean(text: str) -> str:
+    """A long or unprintable value must not break the one-line message that quotes it."""
+    text = "".join(c if c.isprintable() else "?" for c in text[:_LONGEST])
+    return text + "..." if len(text) == _LONGEST else text
+
+
 def _sentence(problem: Problem) -> str:
     return f"{problem.message} ({problem.hint})" if problem.hint else problem.message
 
@@ -80,7 +90,7 @@ def suggest(word: str, options: Iterable[str]) -> str:
     from difflib import get_close_matches  # only when something is wrong: costs start-up time
 
     options = list(options)
-    lower = word.strip().lower()
+    lower = word[:60].strip().lower()
     known = _SYNONYMS.get(lower)
     near = [known] if known in options else get_close_matches(lower, options, n=1, cutoff=0.6)
     if near:

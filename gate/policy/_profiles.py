@@ -18,6 +18,7 @@ _MAY = ("undecided", "workload", "slo", "goodput", "limits", "regression", "evid
 _MAY_NOT = ("version", "name", "semantics", "waivers", "profiles")
 _RULES = {"slo": 2, "regression": 2, "limits": 1, "workload": 1}  # levels of keys above a rule
 _REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
+_MAX_PROFILES = 20
 _HINT = "a profile may change undecided, evidence, workload.load, goodput.min and the level of a rule"
 
 
@@ -27,9 +28,9 @@ def merged(root: Node, problems: Problems) -> dict[str, Node]:
     if "profiles" not in top or top["profiles"].value is None:
         return {}
     profiles = top["profiles"]
-    if not profiles.entries:
-        problem = "is empty" if profiles.entries is not None else f"must be a mapping, got {profiles.shown}"
-        problems.add(profiles.line, f"profiles {problem}", "name a profile and what it changes")
+    if not profiles.entries or len(profiles.entries) > _MAX_PROFILES:
+        message = f"profiles must be a mapping of 1 to {_MAX_PROFILES} names, got {profiles.shown}"
+        problems.add(profiles.line, message, "name a profile and what it changes")
         return {}
     base = replace(root, value={key: node for key, node in top.items() if key != "profiles"})
     found = {}

@@ -49,6 +49,8 @@ def resolve(text: str) -> tuple[Scalar, Trap | None]:
 
 
 def _trap(text: str) -> Trap | None:
+    if len(text) > 40:
+        return None  # prose; and no pattern below is ever run on a megabyte
     if _SWITCH.fullmatch(text):
         boolean = "true" if text.lower() in ("y", "yes", "on") else "false"
         return Trap(
@@ -73,8 +75,6 @@ def _sexagesimal(text: str) -> str:
 
 
 def _number_trap(text: str) -> Trap | None:
-    if len(text) > 40:
-        return None  # a long text that merely starts like a number
     if _BASE.fullmatch(text):
         bare = text.replace("_", "")
         return Trap(f"{text} is a number in another base", f"write {int(bare, 0)}, or quote it")

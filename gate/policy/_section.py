@@ -121,9 +121,9 @@ class Section:
         """A plain number, up to a billion, above 0 (or from 0 where `zero`)."""
 
         def parse(value: object) -> float:
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                if (0 if zero else 1e-300) <= value <= grammar.MAX_COUNT:
-                    return float(value)
+            real = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if real and (0 if zero else 1e-300) <= value <= grammar.MAX_COUNT:  # type: ignore[operator]
+                return float(value)  # type: ignore[arg-type]
             shown = f'"{value}"' if isinstance(value, str) else value
             raise ValueError(f"expected a plain number {'from' if zero else 'above'} 0, got {shown}")
 

@@ -49,7 +49,9 @@ class Node:
             return "nothing"
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
-        return f'"{self.value}"' if isinstance(self.value, str) else str(self.value)
+        if isinstance(self.value, str):
+            return f'"{self.value[:60]}..."' if len(self.value) > 60 else f'"{self.value}"'
+        return str(self.value)
 
 
 def read(data: bytes, path: str) -> Node:
