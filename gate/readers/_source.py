@@ -283,8 +283,13 @@ class Doc:
             raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}") from None
 
     def any(self, key: str) -> Any:
-        """The field as plain Python objects, None if absent."""
-        return msgspec.json.decode(self.fields[key]) if key in self.fields else None
+        """The field as plain Python objects, None if absent. Raises InputError for broken text."""
+        if key not in self.fields:
+            return None
+        try:
+            return msgspec.json.decode(self.fields[key])
+        except msgspec.MsgspecError as error:  # skipped strings are checked only here
+            raise self.source.fail(f"is not JSON: {error}", f"{self.at}.{key}") from None
 
     def number(self, key: str) -> float | None:
         """The field as a finite number; null, NaN, infinity and absence are None."""
