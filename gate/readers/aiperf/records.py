@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Bools, Counts, Floats, Gaps, Requests, Run, Status
+from ...model import Bools, Counts, Floats, Gaps, Requests, Run, Status, Summary
 from .. import _nvidia, _rows
 from .._source import Source
 from . import summary
 from .files import aggregate_beside
 
+_SAME = 1e-3  # relative: a mean further from the aggregate's is of another run
 _LATE = 0.1  # a P99 start delay above this share of the median E2E is worth a note
 
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
@@ -174,7 +175,7 @@ def _run(
     phases = facts.config.all_phases() if facts and phase is not None else []
     if facts and phase is None:
         phases, phase = facts.config.measured()[:1], 0
-        _agree(source, facts, counted)
+        _agree(source, facts, rows, counted)
     streaming = None if not counted.completed else rows.ttft_s is not None
     return Run(
         input=source.name,
@@ -238,14 +239,24 @@ def _span_s(table: _Table, rows: Requests) -> float | None:
     return float(ends.max()) or None
 
 
-def _agree(source: Source, facts: summary.Told, counted: Counts) -> None:
+def _agree(source: Source, facts: summary.Told, rows: Requests, counted: Counts) -> None:
     """Records that are fewer than the aggregate counts were cut: the lost ones must not vanish."""
-    stated = (facts.count("request_count") or 0) + (facts.count("error_request_count") or 0)
+    completed = facts.count("request_count") or 0
+    stated = completed + (facts.count("error_request_count") or 0)
     seen = counted.attempted + counted.cancelled
+    whole = "copy both files of one run whole, or take the other one away"
     if stated > seen:
         raise source.fail(
-            f"holds {seen} measured requests, but {facts.source.name} beside it counts {stated}",
-            hint="copy both files of one run whole, or take the other one away",
+            f"holds {seen} measured requests, but {facts.source.name} beside it counts {stated}", hint=whole
+        )
+    said = facts.latencies().get("e2e", Summary()).mean
+    if rows.e2e_s is None or not said or completed != counted.completed:
+        return
+    mean = float(rows.e2e_s[rows.status == Status.COMPLETED].mean())
+    if abs(mean - said) > _SAME * said:
+        raise source.fail(
+            f"has a mean request latency of {mean:.6g} s, but {facts.source.name} says {said:.6g} s",
+            hint=whole,
         )
 
 
