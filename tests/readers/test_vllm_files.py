@@ -136,6 +136,13 @@ def test_an_empty_file_is_claimed_by_nobody() -> None:
     assert not vllm.sniff(source(HERE / "empty" / "result.json"))
 
 
+def test_a_console_log_holds_no_run(tmp_path: Path) -> None:
+    path = written(tmp_path, "===== max-concurrency=32 =====\nMean TTFT (ms): 97.14\n", "serve.log")
+    assert not vllm.sniff(source(path))
+    with pytest.raises(InputError, match="holds no run"):  # as --tool vllm would
+        vllm.read(source(path))
+
+
 def test_a_truncated_file_is_an_input_error() -> None:
     with pytest.raises(InputError, match="ends in the middle"):
         vllm.sniff(source(HERE / "truncated" / "result.json"))

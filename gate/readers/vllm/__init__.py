@@ -139,11 +139,11 @@ def read(source: Source) -> Sequence[Run]:
     """One Run an object. Raises InputError for what is no serving result or contradicts itself."""
     if source.shape == "array" and source.keys == _PYTORCH:
         raise source.fail("holds single metrics for a dashboard", hint="pass the result file beside it")
-    if source.shape == "text":
+    if source.shape == "text" and _is_sweep_table(source):
         raise source.fail("is a table of a sweep's runs", hint="pass the sweep's folder, with its run=N.json")
     runs = [_run(source, doc) for doc in _docs(source)]
     if not runs:
-        raise source.fail("holds no run", hint="run the benchmark again with --save-result")
+        raise source.fail("holds no run", hint="pass the JSON that --save-result writes, not a console log")
     return runs
 
 

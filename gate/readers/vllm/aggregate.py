@@ -17,6 +17,8 @@ _STATISTIC = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
 _BLIND_TPOT_S = 1e-4  # a response in one piece, when the file does not state E2E
 _ROUNDING = 1e-9
 _DENSE = 1001  # order statistics of E2E kept from `latencies`
+_HAIR = 1e-9  # percent
+_SHOWN = (50.0, 90.0, 95.0, 99.0, 99.9)  # percentiles people look at, as the tool would state them
 
 
 def counts(doc: Doc) -> tuple[Counts, list[str]]:
@@ -93,11 +95,20 @@ def evidence(doc: Doc, reported: Mapping[str, Summary], counted: Counts) -> Aggr
 
 
 def _dense(values: Floats) -> Summary:
-    """Order statistics as percentiles (numpy linear), so that any bound on E2E can be counted."""
-    percents = np.linspace(0, 100, min(len(values), _DENSE))
-    points = np.percentile(values, percents)
-    pairs = tuple(zip(percents.tolist(), points.tolist(), strict=True))
-    return Summary(pairs, float(values.mean()), float(values.min()), float(values.max()), len(values))
+    """Order statistics as linear percentiles, so that a bound on E2E can be counted, not only looked up.
+
+    The value of rank k stands a hair below and above its percent: which side of a bound it is on then
+    says exactly how many values are, whatever the rounding of the percent.
+    """
+    ordered = np.sort(values)
+    last = len(values) - 1
+    ranks = np.unique(np.linspace(0, last, min(len(values), _DENSE)).round().astype(np.int64))
+    percents = 100 * ranks / max(last, 1)
+    around = np.clip(np.concatenate([percents - _HAIR, percents + _HAIR]), 0, 100)
+    at = np.concatenate([around, _SHOWN])
+    points = np.concatenate([ordered[ranks], ordered[ranks], np.percentile(values, _SHOWN)])
+    pairs = sorted(zip(at.tolist(), points.tolist(), strict=True))
+    return Summary(tuple(pairs), float(values.mean()), float(ordered[0]), float(ordered[-1]), len(values))
 
 
 def unsuitable(doc: Doc, stated: Mapping[str, Mapping[str, float]], evidence: Aggregate) -> dict[str, str]:
