@@ -340,7 +340,7 @@ def test_more_rules_make_a_fail_harder_and_a_pass_no_easier():
     assert one.upper < many.upper
 
 
-@pytest.mark.parametrize(("alpha", "m"), [(0.0, 1), (0.5, 1), (0.05, 0), (math.nan, 1)])
+@pytest.mark.parametrize(("alpha", "m"), [(0.0, 1), (0.51, 1), (0.05, 0), (math.nan, 1)])
 def test_a_confidence_that_means_nothing_is_refused(alpha, m):
     with pytest.raises(ValueError, match="alpha"):
         stats.test_share(stats.units_from_counts([100] * 5, [99] * 5), 0.9, alpha=alpha, m=m)
@@ -363,7 +363,13 @@ def test_the_order_of_the_runs_does_not_matter(runs, share, random):
 
 
 @settings(deadline=None)
-@given(RUNS, st.sampled_from(SHARES), st.sampled_from((0.01, 0.05, 0.2)), st.integers(1, 9), st.booleans())
+@given(
+    RUNS,
+    st.sampled_from(SHARES),
+    st.sampled_from((1e-4, 0.01, 0.05, 0.2, 0.5)),
+    st.integers(1, 9),
+    st.booleans(),
+)
 def test_the_interval_holds_what_was_observed_and_decides(runs, share, alpha, m, single):
     runs = [np.concatenate(runs)] if single else runs
     result = stats.test_share(stats.units(runs, share), share, alpha=alpha, m=m)
@@ -453,6 +459,19 @@ def test_an_undecided_test_names_a_size_that_decides_if_nothing_changes():
     assert tried >= 15
 
 
+def test_the_plan_is_not_below_what_a_skewed_share_takes():
+    # Near 100 % the normal formula is short: at its own 3726 requests the exact bound is still undecided.
+    more = stats.more_requests(3121, 2935, 0.999, deff=43.43747, df=4, alpha=0.01, m=3)
+    a, p = 0.01 / 3, 2935 / 3121
+
+    def upper(n):
+        worth = n / 43.43747 * (scipy_stats.norm.ppf(a) / scipy_stats.t.ppf(a, 4)) ** 2
+        return scipy_stats.beta.ppf(1 - a, p * worth + 1, worth - p * worth)
+
+    assert upper(3726) > 0.999 > upper(3121 + more)
+    assert upper((3121 + more) / 1.06) > 0.999  # and not far above it
+
+
 def test_a_share_on_its_bound_has_no_plan_and_the_extremes_have_one():
     assert stats.more_requests(1000, 990, 0.99, deff=1.0, df=9) is None
     assert stats.more_requests(10**6, 989_999, 0.99, deff=100.0, df=9) is None  # over a billion
@@ -460,6 +479,14 @@ def test_a_share_on_its_bound_has_no_plan_and_the_extremes_have_one():
     assert stats.more_requests(0, 0, 1.0, deff=1.0, df=9) == 1
     assert stats.more_requests(200, 200, 0.99, deff=1.0, df=9) > 200
     assert stats.more_requests(40, 0, 0.99, deff=1.0, df=9) == 60
+
+
+def test_a_confidence_of_half_is_a_limit_and_still_a_test():
+    # With t(4) and the normal density at 0, (z/t)^2 tends to (3/8)^2 * 2 pi.
+    result = stats.test_share(stats.units_from_counts([100] * 5, [100, 99, 98, 97, 96]), 0.9, alpha=0.5)
+    worth = 392 * (3 / 8) ** 2 * 2 * math.pi
+    upper = scipy_stats.beta.ppf(0.5, 0.98 * worth + 1, 0.02 * worth)
+    assert (result.verdict, result.upper) == ("pass", pytest.approx(upper, abs=1e-6))
 
 
 # ---- a mean over runs ----------------------------------------------------------------------

@@ -8,9 +8,10 @@ from ._beta import beta_quantile, betainc, normal_quantile, t_quantile
 def effective(n_eff: float, df: float, alpha: float) -> float:
     """`n_eff` independent requests, less what estimating the dependence from df + 1 units costs.
 
-    n_eff (z / t)^2 at one-sided level `alpha` < 0.5 (Korn and Graubard 1998).
+    n_eff (z / t)^2 at one-sided level `alpha` <= 0.5 (Korn and Graubard 1998).
     """
-    return n_eff * (normal_quantile(1.0 - alpha) / t_quantile(1.0 - alpha, df)) ** 2
+    level = 1.0 - min(alpha, 0.5 - 1e-6)  # at 0.5 both quantiles are 0 and their ratio is a limit
+    return n_eff * (normal_quantile(level) / t_quantile(level, df)) ** 2
 
 
 def lower_bound(p: float, n: float, alpha: float) -> float:
