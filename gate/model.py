@@ -404,6 +404,18 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadReport:
+    """The runs of one load together: a point of the goodput-load curve."""
+
+    load: Load | None
+    at_target: bool
+    runs: int
+    counts: Counts
+    goodput: Goodput | None
+    metrics: Mapping[str, MetricStats | None]
+
+
+@dataclass(frozen=True, slots=True)
 class InputFile:
     """One file that was read."""
 
@@ -440,6 +452,7 @@ class Report:
     provenance: Provenance
     change: str = ""  # against the baseline, with its interval
     report_only: bool = False
+    loads: tuple[LoadReport, ...] = ()  # ascending; runs of one load that must not pool stand apart
 
 
 @dataclass(frozen=True, slots=True)

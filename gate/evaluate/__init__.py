@@ -56,6 +56,10 @@ def evaluate(
         (*policy.notes, *_top_notes(policy, chosen, prepared, today), *absent, *notes),
         Provenance(_words.provenance(chosen.runs or prepared)),
         report_only=report_only,
+        loads=tuple(
+            _summary.load_report(group, policy, group[0] in chosen.runs)
+            for group in _loads.grouped(prepared).values()
+        ),
     )
 
 
@@ -172,7 +176,8 @@ def _top_notes(
     judged = [one.run for one in chosen.runs]
     notes += _shared_notes(chosen.runs)
     definitions = judged[0].definitions if judged else {}
-    notes += [f"{metric.upper()} in {judged[0].tool}: {text}" for metric, text in definitions.items()]
+    used = {objective.metric for objective in policy.objectives} | {b.metric for b in policy.goodput_bounds}
+    notes += [f"{m.upper()} in {judged[0].tool}: {text}" for m, text in definitions.items() if m in used]
     elsewhere = [one for one in prepared if one not in chosen.runs]
     if chosen.runs and elsewhere:
         notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {_loads.loads(elsewhere)}")

@@ -22,12 +22,7 @@ class Selection:
 def select(prepared: Sequence[Prepared], policy: Policy) -> Selection:
     """Runs pool only when tool, version, model, hardware and load agree (DESIGN section 2)."""
     target = policy.workload.target
-    groups: dict[tuple[object, ...], list[Prepared]] = {}
-    for one in prepared:
-        run = one.run
-        if target is None or matches(run.load, target):
-            key = (run.tool, run.tool_version, run.model, run.hardware, run.load)
-            groups.setdefault(key, []).append(one)
+    groups = grouped([one for one in prepared if target is None or matches(one.run.load, target)])
     if len(groups) == 1:
         return Selection(tuple(next(iter(groups.values()))), "")
     held = loads(prepared)
@@ -36,6 +31,23 @@ def select(prepared: Sequence[Prepared], policy: Policy) -> Selection:
     if target is None and len({key[-1] for key in groups}) > 1:
         return Selection((), f"the files hold several loads ({held}) and the policy names no workload.load")
     return Selection((), f"runs that must not be pooled: {_difference(list(groups))}")
+
+
+def grouped(prepared: Sequence[Prepared]) -> dict[tuple[object, ...], list[Prepared]]:
+    """Runs that may pool, by tool, version, model, hardware and load, in ascending load."""
+    groups: dict[tuple[object, ...], list[Prepared]] = {}
+    for one in prepared:
+        run = one.run
+        groups.setdefault((run.tool, run.tool_version, run.model, run.hardware, run.load), []).append(one)
+    return dict(sorted(groups.items(), key=lambda item: _ascending(item[1][0].run.load)))
+
+
+def _ascending(load: Load | None) -> tuple[int, float]:
+    if load is None:
+        return 3, 0.0
+    if load.burst:
+        return 2, 0.0
+    return (0, float(load.concurrency)) if load.concurrency is not None else (1, load.request_rate or 0.0)
 
 
 def matches(load: Load | None, target: Load) -> bool:

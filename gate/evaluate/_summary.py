@@ -11,8 +11,10 @@ from .. import stats
 from ..model import (
     Aggregate,
     Check,
+    Counts,
     Floats,
     Goodput,
+    LoadReport,
     MetricStats,
     Misses,
     Policy,
@@ -175,7 +177,16 @@ def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | N
     return replace(found, interval=judged.interval)
 
 
-# ---- runs ---------------------------------------------------------------------------------
+# ---- loads and runs ---------------------------------------------------------------------------------
+
+
+def load_report(runs: Sequence[Prepared], policy: Policy, at_target: bool) -> LoadReport:
+    """Runs that may pool, together."""
+    counts = [one.counts for one in runs]
+    total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__dataclass_fields__))
+    return LoadReport(
+        runs[0].run.load, at_target, len(runs), total, goodput_of(runs, policy), metrics(runs)[0]
+    )
 
 
 def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ..errors import InputError, UsageError
 from ..model import Run
-from . import _files, _stated
+from . import _files, _stated, aiperf, generic, llmperf, vllm
 from ._source import Source
 
 
@@ -33,8 +33,8 @@ class Reader(Protocol):
         """Of the files this reader claimed, those another one already covers, and why."""
 
 
-READERS: tuple[Reader, ...] = ()
-FALLBACK: Reader | None = None  # claims what no other reader does
+READERS: tuple[Reader, ...] = (aiperf, generic, llmperf, vllm)
+FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Ite
 def claim(source: Source) -> Reader:
     """The one reader that knows the file. Raises InputError when none or several do."""
     claims = [reader for reader in READERS if reader is not FALLBACK and reader.sniff(source)]
-    if not claims and FALLBACK is not None and FALLBACK.sniff(source):
+    if not claims and FALLBACK.sniff(source):
         return FALLBACK
     if len(claims) == 1:
         return claims[0]
