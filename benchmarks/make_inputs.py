@@ -17,6 +17,14 @@ import numpy as np
 DATA = Path(__file__).resolve().parent / "data"
 SEED = 20261129
 _WORDS = np.array(("in", "he", "on", "of", "to", "are", "have", "this", "by", "be", "as", "an", "it", "was"))
+_VLLM_HEAD = {
+    "date": "20261129-135905",
+    "endpoint_type": "openai-chat",
+    "backend": "openai-chat",
+    "label": None,
+    "model_id": "mock-model",
+    "tokenizer_id": "mock-tokenizer",
+}
 _MEGABYTE = 1_000_000
 _SAMPLE = 64  # rows that are written to learn how long one is
 
@@ -54,12 +62,7 @@ def _vllm(rng: np.random.Generator, n: int, latencies: bool) -> dict[str, Any]:
         }
     columns |= {"generated_texts": [_text(rng, size) for size in tokens], "errors": [""] * n}
     return {
-        "date": "20261129-135905",
-        "endpoint_type": "openai-chat",
-        "backend": "openai-chat",
-        "label": None,
-        "model_id": "mock-model",
-        "tokenizer_id": "mock-tokenizer",
+        **_VLLM_HEAD,
         "num_prompts": n,
         "request_rate": "inf",
         "burstiness": 1.0,
