@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import __version__
 from .errors import Exit, GateError, UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _context_of(error: click.ClickException) -> str:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="slo-gate", prog_name="slo-gate")
+@click.version_option(__version__, prog_name="slo-gate")
 def cli() -> None:
     """Gate merges and deploys on what users of an LLM get: goodput and percentiles, not means."""
 
