@@ -35,6 +35,7 @@ _NOTHING = {"", "null", "none", "nan", "na", "n/a", "-"}
 _NO_ERROR = _NOTHING | {"false", "no", "0"}
 _BATCH = 50_000  # CSV rows converted at a time
 _HEAD_ROWS = 200
+_MOST = 1e21  # a thousand times the nanoseconds since 1970; beyond it sums would overflow
 
 _Number = float | str | None
 _Text = str | int | float | None
@@ -292,6 +293,10 @@ def _numbers(source: Source, name: str, cells: Sequence[Any], batch: _Batch) -> 
     if name in TOKENS and np.any(column < 0):
         row = int(np.argmax(column < 0))
         raise source.fail(f"{name} is {column[row]:g}: a count cannot be negative", batch.at(row))
+    huge = np.isfinite(column) & (np.abs(column) > _MOST)
+    if huge.any():
+        row = int(np.argmax(huge))
+        raise source.fail(f"{name} is {column[row]:g}, which nothing measures", batch.at(row))
     return column
 
 

@@ -243,8 +243,10 @@ def _key(source: Source, name: str, table: _columns.Table) -> tuple[Sequence[str
     """
     column = np.array(table.texts[name]) if name in table.texts else table.numbers.get(name)
     if column is None:
-        return [""], np.zeros(table.size, dtype=np.int64)
+        column = np.full(table.size, np.nan)
     blank = (column == "") if name in table.texts else np.isnan(column)
+    if blank.all():
+        return [""], np.zeros(table.size, dtype=np.int64)
     values, codes = np.unique(column[~blank], return_inverse=True)
     if len(values) > 1 and blank.any():
         raise source.fail(

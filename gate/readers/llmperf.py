@@ -65,8 +65,9 @@ _BLIND = (
     " with --max-num-completed-requests"
 )
 
-_Cell = float | Literal["inf", "-inf"] | None
-_Tokens = Annotated[float, msgspec.Meta(ge=0)] | None
+# Beyond the limits lies no measurement, and sums would overflow.
+_Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
+_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
 
 
 class _Row(msgspec.Struct):

@@ -208,7 +208,7 @@ def test_an_error_cell_that_means_something_is_a_failure(tmp_path: Path, cell: o
 
 
 def test_an_error_column_that_only_failures_have_is_read(tmp_path: Path) -> None:
-    run = read(jsonl(tmp_path, *[row()] * 300, {"error": "reset"}))
+    run = read(jsonl(tmp_path, *(row() for _ in range(300)), {"error": "reset"}))
     assert run.counts == Counts(301, 300, 1)
     assert run.notes[0] == "1 failed: reset x1"
 
@@ -241,6 +241,11 @@ def test_a_decimal_comma_is_an_error_and_never_a_larger_number(tmp_path: Path) -
     with pytest.raises(InputError, match='line 3: ttft_ms is "12,5"') as caught:
         read(path)
     assert caught.value.hint == "write a decimal point"
+
+
+def test_a_number_that_nothing_measures_names_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"line 2: output_tokens is 1e\+300, which nothing measures"):
+        read(jsonl(tmp_path, row(), row(output_tokens=1e300)))
 
 
 def test_a_negative_token_count_names_its_line(tmp_path: Path) -> None:
@@ -294,7 +299,7 @@ def test_gaps_follow_their_requests_into_the_runs(tmp_path: Path) -> None:
 
 
 def test_e2e_is_ttft_and_the_gaps_where_there_is_no_column_for_it(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"ttft_s": 0.1, "itl_s": [0.3, 0.3], "output_tokens": 13},
         {"ttft_s": 0.2, "itl_s": [], "output_tokens": 1},
         {"ttft_s": 0.2, "output_tokens": 5},
@@ -360,6 +365,12 @@ def test_a_load_that_cannot_be_is_an_error(tmp_path: Path, cells: dict[str, Any]
 def test_a_failed_row_without_its_load_stays_in_the_only_run(tmp_path: Path) -> None:
     run = read(jsonl(tmp_path, row(concurrency=8, run=1), {"error": "reset"}))
     assert run.counts == Counts(2, 1, 1)
+
+
+def test_blank_run_and_load_columns_are_one_run(tmp_path: Path) -> None:
+    run = read(put(tmp_path, "e2e_s,run,concurrency\n1,,\n2,,\n", ".csv"))
+    assert run.counts == Counts(2, 2, 0)
+    assert run.load is None
 
 
 def test_a_row_that_could_belong_to_several_runs_is_an_error(tmp_path: Path) -> None:
@@ -529,7 +540,7 @@ _VALUES = (
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(st.sampled_from(_NAMES), _VALUES, max_size=4), min_size=1, max_size=4))
 def test_any_rows_give_consistent_runs_or_an_input_error(
     tmp_path: Path, changes: list[dict[str, Any]]

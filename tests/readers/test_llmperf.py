@@ -419,9 +419,10 @@ def test_a_latency_of_another_type_is_an_error(tmp_path: Path, value: object) ->
         read(write(tmp_path, [row(), row(ttft_s=value)]))
 
 
-def test_a_negative_token_count_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"\$\[0\]\.number_output_tokens"):
-        read(write(tmp_path, [row(number_output_tokens=-3)]))
+def test_a_token_count_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    for count in (-3, 1e300):
+        with pytest.raises(InputError, match=r"\$\[0\]\.number_output_tokens"):
+            read(write(tmp_path, [row(number_output_tokens=count)], f"{count}.json"))
 
 
 @pytest.mark.parametrize("case", ["typical", "killed-workers"])
@@ -437,7 +438,9 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, case: str, kind: 
 
 # A file that is read is mapped into memory: it must not be written again, so each example has its own.
 _NUMBERS = itertools.count()
-_VALUES = st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.text(max_size=3) | st.just([])
+_VALUES: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.text(max_size=3) | st.just([])
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
