@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -17,7 +17,7 @@ LABELS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
 PERCENTILES = ("p50", "p90", "p99")
 
 _INTERVAL_UNITS = {"share": SHARE, "ratio": RATIO, "points": POINTS, "tok_per_s": TOKEN_RATE}
-_MET = " met it"
+MET = " met it"
 _BREAKS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
 # CI runners obey `::command::` at the start of a line and `##[command]`, `##vso[...]` anywhere in one.
 _RUNNER_COMMAND = re.compile(r"(?<!\S):(?=:)|#(?=#\w*\[)")
@@ -88,7 +88,9 @@ def bound(check: Check) -> str:
 
 
 def observed(check: Check) -> str:
-    """What was seen, with the digits the comparison needs."""
+    """What was seen, with the digits the comparison needs; empty where the reason shown says just that."""
+    if check.observed_text == check.reason and check.verdict != Verdict.PASS:
+        return ""
     return plain(check.observed_text) or show(check.observed, check.unit, check.bound)
 
 
@@ -99,7 +101,9 @@ def interval(check: Check) -> str:
     unit = _INTERVAL_UNITS.get(check.interval_of or "", check.unit)
     against = _share_wanted(check) if unit == SHARE else check.bound if unit == check.unit else None
     low, high = (show(end, unit, against) for end in check.interval)
-    return f"{low} to {high}" + (_MET if unit == SHARE and check.unit != SHARE else "")
+    if " " in high and low.endswith(suffix := high[high.index(" ") :]):
+        low = low.removesuffix(suffix)
+    return f"{low} to {high}" + (MET if unit == SHARE and check.unit != SHARE else "")
 
 
 def _share_wanted(check: Check) -> float | None:
@@ -129,10 +133,10 @@ def seen(check: Check) -> str:
         parts.append(f"{share(check.share, wanted)} met it")
         scope = f", needs {show(wanted, SHARE)}" if wanted is not None else ""
     if check.interval is not None:
-        parts[-1] += f" (interval {interval(check).removesuffix(_MET)}{scope})"
+        parts[-1] += f" (interval {interval(check).removesuffix(MET)}{scope})"
     if missed := misses(check):
         parts.append(missed + " missed" if " of " in missed else missed)
-    return "; ".join(part for part in parts if part != "-")
+    return "; ".join(part for part in parts if part not in ("", "-"))
 
 
 def headroom(check: Check) -> str:
@@ -156,8 +160,13 @@ def detail(check: Check) -> str:
     """What a table row of the check does not say."""
     if _section(check) == "Not judged":
         shown = filter(None, (expected(check), seen(check)))
-        return f"{', '.join(shown)}. {why(check)}"
+        return "; ".join((*shown, why(check)))
     return f"({weight(check)}) {why(check)}" if weight(check) else why(check)
+
+
+def next_action(report: Report) -> str:
+    """What to do now, without the label each output gives it."""
+    return plain(report.next_action).removeprefix("Next: ")
 
 
 # ---- checks -------------------------------------------------------------------------------
@@ -205,55 +214,6 @@ def weight(check: Check) -> str:
         return ""
     kinds = {"evidence": "evidence missing or unsuitable", "undecided": "too little data"}
     return f"{kinds.get(check.cause or '', 'unproven')}, {'blocks' if check.blocks else 'does not block'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Cells as text. Columns in `numbers` are aligned to the right; file names come last."""
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: frozenset[str] = frozenset()
-
-
-def _table(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table:
-    """Without the columns that are empty in every row."""
-    headers = tuple(name for name in rows[0] if any(row[name] for row in rows))
-    cells = tuple(tuple(row[name] or "-" for name in headers) for row in rows)
-    return Table(headers, cells, frozenset(numbers))
-
-
-def check_table(checks: Sequence[Check], report: Report) -> Table:
-    """One row a check: rule beside value, always."""
-    rows = [
-        {
-            "objective": plain(check.id),
-            "rule": expected(check),
-            "observed": observed(check),
-            "interval": interval(check),
-            "misses": misses(check),
-            "headroom": headroom(check),
-            "policy": place(check, report),
-        }
-        for check in checks
-    ]
-    return _table(rows, ("observed", "misses", "headroom"))
-
-
-def pass_table(checks: Sequence[Check]) -> Table:
-    """One short row a check, for a terminal: the id carries the rule's scope, the foot the policy's path."""
-    rows = [
-        {
-            "objective": f"{mark(check)}  {plain(check.id)}",
-            "observed": observed(check),
-            "rule": bound(check),
-            "interval": interval(check),
-            "headroom": headroom(check),
-            "line": str(check.policy_line or ""),
-        }
-        for check in checks
-    ]
-    return _table(rows, ("observed", "headroom", "line"))
 
 
 # ---- goodput, latency, runs ---------------------------------------------------------------
@@ -304,42 +264,6 @@ def misses_line(report: Report) -> str:
     )
 
 
-def latency_table(report: Report) -> Table:
-    """P50, P90, P99 of TTFT, TPOT and E2E always; by run where no single load was judged."""
-    if any(report.metrics.values()) or not report.runs:
-        return percentile_table(report.metrics)
-    return percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs)
-
-
-def percentile_table(metrics: Mapping[str, MetricStats | None]) -> Table:
-    """ITL only where known; the tool's own percentiles under ours."""
-    rows = []
-    for column, label in LABELS.items():
-        stats = metrics.get(column)
-        if stats is None and column == "itl_s":
-            continue
-        values = [getattr(stats, name, None) for name in PERCENTILES]
-        rows.append((label, *(show(value, SECONDS) for value in values), count(getattr(stats, "n", None))))
-        reported = (stats and stats.tool_reported) or {}
-        if any(name in reported for name in PERCENTILES):
-            rows.append((f"{label}, tool's own", *(_own(reported.get(name)) for name in PERCENTILES), "-"))
-    headers = ("metric", "P50", "P90", "P99", "n")
-    return Table(headers, tuple(rows), frozenset(headers[1:]))
-
-
-def _own(value: float | str | None) -> str:
-    return plain(value) if isinstance(value, str) else show(value, SECONDS)
-
-
-def _p99_table(runs: Sequence[RunReport]) -> Table:
-    rows = []
-    for run in runs[:CAP]:
-        stats = {f"{label} P99": run.metrics.get(column) for column, label in LABELS.items()}
-        values = {name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()}
-        rows.append({"load": _load(run), **values, "input": plain(run.input)})
-    return _table(rows, set(rows[0]) - {"load", "input"})
-
-
 def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:
     """The means, which are never judged, and the methods behind the tool's own percentiles."""
     known = {label: stats for column, label in LABELS.items() if (stats := metrics.get(column))}
@@ -348,30 +272,6 @@ def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:
     methods = [str((s.tool_reported or {}).get("method", "")) for s in known.values()]
     notes += [f"tool's own: {plain(method)}" for method in dict.fromkeys(methods) if method]
     return tuple(notes)
-
-
-def run_table(report: Report) -> Table:
-    """The first CAP runs with their counts; which of them were judged, where not all were."""
-    mixed = len({run.at_target for run in report.runs}) > 1
-    target = goodput_target(report)
-    rows = [
-        {
-            "load": _load(run),
-            "judged": ("yes" if run.at_target else "no") if mixed else "",
-            "attempted": count(run.counts.attempted),
-            "failed": count(run.counts.failed),
-            "cancelled": count(run.counts.cancelled),
-            "warm-up": count(run.counts.warmup),
-            "goodput": goodput_share(run.goodput, target) if run.goodput else "",
-            "input": plain(run.input),
-        }
-        for run in report.runs[:CAP]
-    ]
-    return _table(rows, set(rows[0]) - {"load", "judged", "input"})
-
-
-def _load(run: RunReport) -> str:
-    return str(run.load) if run.load else "not stated"
 
 
 def requests_line(run: RunReport) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report, Verdict
 from . import _format as f
+from . import _tables as t
 
 
 def emit(report: AnyReport) -> str:
@@ -50,7 +51,7 @@ def _names(report: Report) -> list[str]:
 def _properties(report: Report) -> dict[str, str]:
     facts = {
         "headline": report.headline,
-        "next": report.next_action,
+        "next": f.next_action(report),
         "change": report.change,
         "policy": f.policy_line(report),
         "provenance": report.provenance.line,
@@ -58,7 +59,7 @@ def _properties(report: Report) -> dict[str, str]:
         "goodput misses": f.misses_line(report),
         "reproduce": report.provenance.reproduce,
     }
-    latency = f.percentile_table(report.metrics)
+    latency = t.percentile_table(report.metrics)
     for metric, *cells in latency.rows:
         shown = zip(latency.headers[1:], cells, strict=True)
         facts[f"latency {metric}"] = ", ".join(f"{name} {cell}" for name, cell in shown)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model import AnyReport, ErrorReport, Report
 from . import _format as f
+from . import _tables as t
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -37,7 +38,7 @@ _REPORT = """\
 ### {{ report.headline }}
 
 {% if report.next_action %}
-**Next:** {{ report.next_action }}
+**Next:** {{ f.next_action(report) }}
 
 {% endif %}
 {% if report.change %}
@@ -73,7 +74,7 @@ _REPORT = """\
 {% endif %}
 **Latency of completed requests**
 
-{{ table(f.latency_table(report)) }}
+{{ table(t.latency_table(report)) }}
 
 {% for note in f.latency_notes(report.metrics) %}
 - {{ note }}
@@ -92,7 +93,7 @@ _REPORT = """\
 <details>
 <summary>Runs ({{ report.runs | length }})</summary>
 
-{{ table(f.run_table(report)) }}
+{{ table(t.run_table(report)) }}
 
 {{ f.more(report.runs | length, "runs") }}
 
@@ -116,7 +117,7 @@ Shortened to fit a comment: passes, runs and further notes are in the JSON repor
 **Policy:** {{ f.policy_line(report) }}
 
 <details>
-<summary>Reproduce</summary>
+<summary>{{ "Reproduce" if report.provenance.reproduce else "SHA-256" }}</summary>
 
 <pre>
 {% if report.provenance.reproduce %}
@@ -147,8 +148,9 @@ def _render(report: Report, *, brief: bool) -> str:
         _template(_REPORT).render(
             report=report,
             f=f,
+            t=t,
             sections=f.sections(report),
-            checks=lambda section: f.check_table(section.checks[:most], report),
+            checks=lambda section: t.check_table(section.checks[:most], report),
             table=_table,
             verbatim=_verbatim,
             most=most,
@@ -162,7 +164,7 @@ def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def _table(table: f.Table) -> Markup:
+def _table(table: t.Table) -> Markup:
     rule = tuple("---:" if name in table.numbers else "---" for name in table.headers)
     escaped = [tuple(map(f.markdown, row)) for row in (table.headers, *table.rows)]
     rows = (escaped[0], rule, *escaped[1:])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
 from . import _format as f
+from . import _tables as t
 
 _STYLES = {
     "bold red": "FAIL|ERROR",
@@ -21,6 +22,7 @@ _STYLES = {
     "dim": "SKIPPED|INFO",
 }
 _GAP = "  "
+_HANG = 24  # columns: a mark and the id of a rule without a condition
 _UNIT_GAP = re.compile(r"(?<=\d) (?=(?:us|ms|s|pt|req/s|tok/s)\b)")  # no line ends inside a quantity
 
 
@@ -33,16 +35,19 @@ def emit(report: AnyReport, *, color: bool = False, width: int = 100) -> str:
 
 def _report(report: Report, width: int) -> list[str]:
     lines = [f.plain(report.headline)]
-    leads = {"Next": report.next_action, "Change": report.change}
-    lines += [f"{name}: {f.plain(lead)}" for name, lead in leads.items() if lead]
+    leads = {"Next": f.next_action(report), "Change": f.plain(report.change)}
+    lines += [f"{name}: {lead}" for name, lead in leads.items() if lead]
     for section in f.sections(report):
         lines += ["", f"{section.title} ({len(section.checks)})"]
         if section.title == "Passes":
-            lines += _table(f.pass_table(section.checks), width)
+            counted = [check for check in section.checks if check.n is not None]
+            rules = [check for check in section.checks if check.n is None]
+            for checks in filter(None, (counted, rules)):
+                lines += _table(t.pass_table(checks), width)
         else:
             lines += _blocks(section.checks, report, width)
     lines += ["", *_goodput(report, width)]
-    lines += ["", "Latency of completed requests", *_table(f.latency_table(report), width)]
+    lines += ["", "Latency of completed requests", *_table(t.latency_table(report), width)]
     for note in f.latency_notes(report.metrics):
         lines += _prose(note, width, _GAP)
     return lines + _runs(report, width) + _tail(report, width)
@@ -81,7 +86,7 @@ def _runs(report: Report, width: int) -> list[str]:
     if len(report.runs) < 2:
         return []
     rest = f.more(len(report.runs), "runs")
-    lines = ["", f"Runs ({len(report.runs)})", *_table(f.run_table(report), width)]
+    lines = ["", f"Runs ({len(report.runs)})", *_table(t.run_table(report), width)]
     return lines + ([_GAP + rest] if rest else [])
 
 
@@ -127,15 +132,27 @@ def _prose(text: str, width: int, lead: str) -> list[str]:
     return [line.replace("\0", " ") for line in wrapped] or [lead]
 
 
-def _table(table: f.Table, width: int) -> list[str]:
-    """Aligned columns where they fit, else one block a row. A file name at the end may stick out."""
+def _table(table: t.Table, width: int) -> list[str]:
+    """Aligned columns where they fit, else one block a row. A file name at the end may stick out.
+
+    A first cell longer than _HANG gets a line of its own where that makes the others fit.
+    """
     sizes = [max(map(len, column)) for column in zip(table.headers, *table.rows, strict=True)]
     if table.headers[-1] == "input":
         sizes[-1] = 0
-    if sum(sizes) + len(_GAP) * len(sizes) > width:
+    room = width - sum(sizes[1:]) - len(_GAP) * len(sizes)
+    if sizes[0] > room:
+        sizes[0] = max((len(row[0]) for row in table.rows if len(row[0]) <= _HANG), default=_HANG)
+    if sizes[0] > room:
         return _stacked(table, width)
     right = [name in table.numbers for name in table.headers]
-    return [_GAP + _GAP.join(_align(row, sizes, right)) for row in (table.headers, *table.rows)]
+    lines = []
+    for first, *rest in (table.headers, *table.rows):
+        if len(first) > sizes[0]:
+            lines.append(_GAP + first)
+            first = ""
+        lines.append(_GAP + _GAP.join(_align((first, *rest), sizes, right)))
+    return lines
 
 
 def _align(row: Iterable[str], sizes: Iterable[int], right: Iterable[bool]) -> Iterable[str]:
@@ -143,7 +160,7 @@ def _align(row: Iterable[str], sizes: Iterable[int], right: Iterable[bool]) -> I
         yield cell.rjust(size) if to_right else cell.ljust(size)
 
 
-def _stacked(table: f.Table, width: int) -> list[str]:
+def _stacked(table: t.Table, width: int) -> list[str]:
     lines = []
     for first, *rest in table.rows:
         lines.append(_GAP + first)

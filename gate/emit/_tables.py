@@ -1,0 +1,122 @@
+"""What emitters show in rows: checks, percentiles, runs. Cells are text, already inert on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..model import Check, MetricStats, Report, RunReport
+from ..units import SECONDS, show
+from . import _format as f
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as text. Columns in `numbers` are aligned to the right; file names come last."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[str] = frozenset()
+
+
+def _table(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table:
+    """Without the columns that are empty in every row."""
+    headers = tuple(name for name in rows[0] if any(row[name] for row in rows))
+    cells = tuple(tuple(row[name] or "-" for name in headers) for row in rows)
+    return Table(headers, cells, frozenset(numbers))
+
+
+def check_table(checks: Sequence[Check], report: Report) -> Table:
+    """One row a check: rule beside value, always."""
+    rows = [
+        {
+            "objective": f.plain(check.id),
+            "rule": f.expected(check),
+            "observed": f.observed(check),
+            "interval": f.interval(check),
+            "misses": f.misses(check),
+            "headroom": f.headroom(check),
+            "policy": f.place(check, report),
+        }
+        for check in checks
+    ]
+    return _table(rows, ("observed", "misses", "headroom"))
+
+
+def pass_table(checks: Sequence[Check]) -> Table:
+    """One short row a check, for a terminal: the id carries the rule's scope, the foot the policy's path.
+
+    Evidence rules, which have no numbers to align, say their demand in words.
+    """
+    rows = [
+        {
+            "objective": f"{f.mark(check)}  {f.plain(check.id)}",
+            "observed": f.observed(check),
+            "rule": f.expected(check) if check.n is None else f.bound(check),
+            "interval": f.interval(check).removesuffix(f.MET),
+            "headroom": f.headroom(check),
+            "line": str(check.policy_line or ""),
+        }
+        for check in checks
+    ]
+    return _table(rows, ("observed", "headroom", "line"))
+
+
+def latency_table(report: Report) -> Table:
+    """P50, P90, P99 of TTFT, TPOT and E2E always; by run where no single load was judged."""
+    if any(report.metrics.values()) or not report.runs:
+        return percentile_table(report.metrics)
+    return percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs)
+
+
+def percentile_table(metrics: Mapping[str, MetricStats | None]) -> Table:
+    """ITL only where known; the tool's own percentiles under ours."""
+    rows = []
+    for column, label in f.LABELS.items():
+        stats = metrics.get(column)
+        if stats is None and column == "itl_s":
+            continue
+        values = [getattr(stats, name, None) for name in f.PERCENTILES]
+        rows.append((label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None))))
+        reported = (stats and stats.tool_reported) or {}
+        if any(name in reported for name in f.PERCENTILES):
+            rows.append((f"{label}, tool's own", *(_own(reported.get(name)) for name in f.PERCENTILES), "-"))
+    headers = ("metric", "P50", "P90", "P99", "n")
+    return Table(headers, tuple(rows), frozenset(headers[1:]))
+
+
+def _own(value: float | str | None) -> str:
+    return f.plain(value) if isinstance(value, str) else show(value, SECONDS)
+
+
+def _p99_table(runs: Sequence[RunReport]) -> Table:
+    rows = []
+    for run in runs[: f.CAP]:
+        stats = {f"{label} P99": run.metrics.get(column) for column, label in f.LABELS.items()}
+        values = {name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()}
+        rows.append({"load": _load(run), **values, "input": f.plain(run.input)})
+    return _table(rows, set(rows[0]) - {"load", "input"})
+
+
+def run_table(report: Report) -> Table:
+    """The first f.CAP runs with their counts; which of them were judged, where not all were."""
+    mixed = len({run.at_target for run in report.runs}) > 1
+    target = f.goodput_target(report)
+    rows = [
+        {
+            "load": _load(run),
+            "judged": ("yes" if run.at_target else "no") if mixed else "",
+            "attempted": f.count(run.counts.attempted),
+            "failed": f.count(run.counts.failed),
+            "cancelled": f.count(run.counts.cancelled),
+            "warm-up": f.count(run.counts.warmup),
+            "goodput": f.goodput_share(run.goodput, target) if run.goodput else "",
+            "input": f.plain(run.input),
+        }
+        for run in report.runs[: f.CAP]
+    ]
+    return _table(rows, set(rows[0]) - {"load", "judged", "input"})
+
+
+def _load(run: RunReport) -> str:
+    return str(run.load) if run.load else "not stated"

@@ -1,0 +1,323 @@
+"""Reports built by hand, so that an emitter is tested on what a report says and on nothing else.
+
+The figures agree with one another: 3,000 requests of which 246 missed is 91.8 % good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from gate.model import (
+    Check,
+    Counts,
+    ErrorReport,
+    Goodput,
+    InputFile,
+    Kind,
+    Level,
+    Load,
+    MetricStats,
+    Misses,
+    Objective,
+    Policy,
+    Provenance,
+    Report,
+    RunReport,
+    Verdict,
+    Waiver,
+)
+from gate.units import SECONDS, SHARE
+
+HOSTILE = "a|b`x`@team <!-- slo-gate --> <script> ::error::x %0A [l](http://e) ![i](x)"
+SHA = "5f2c9a7e41d0b8c36a95e8f1027d4b6c8e3f9a1d2c4b5e6f708192a3b4c5d6e7"
+POLICY = Policy(
+    name="chat-70b",
+    path="slo.yaml",
+    sha256="0b1c2d3e4f5061728394a5b6c7d8e9f00b1c2d3e4f5061728394a5b6c7d8e9f0",
+    objectives=(
+        Objective("goodput", Kind.GOODPUT, Level.BLOCK, "goodput", "share", ">=", 0.99, SHARE, 0.99, line=18),
+    ),
+    waivers=(Waiver("tpot.p99", date(2027, 1, 31), "serving", "kernel fix in flight", 30),),
+)
+METRICS = {
+    "ttft_s": MetricStats(
+        2970, 0.2124, 0.5482, 0.9121, 0.2609, 0.0911, 2.104,
+        {"p50": 0.2124, "p90": 0.5483, "p99": 0.9098, "method": "numpy linear over completed requests"},
+    ),
+    "tpot_s": MetricStats(2958, 0.0142, 0.0171, 0.0219, 0.0146, 0.0098, 0.0412, None),
+    "itl_s": None,
+    "e2e_s": MetricStats(2970, 1.604, 2.211, 2.874, 1.652, 0.334, 4.918, None),
+}  # fmt: skip
+GOODPUT_BAD = Goodput(0.918, (0.9058, 0.9291), 2754, 3000, 18.36, 2731.0, Misses(175, 12, 20, 9, 30))
+GOODPUT_GOOD = Goodput(0.9973, (0.9931, 0.9992), 2992, 3000, 19.95, 2968.0, Misses(5, 1, 2, 0, 0))
+COUNTS = Counts(3000, 2970, 30, 4, 64)
+
+
+def make_check(**overrides: Any) -> Check:
+    """P99 TPOT, passed, unless told otherwise."""
+    check = Check(
+        id="tpot.p99",
+        metric="tpot",
+        statistic="p99",
+        level=Level.BLOCK,
+        operator="<=",
+        bound=0.025,
+        unit=SECONDS,
+        verdict=Verdict.PASS,
+        reason="99.7% of 2,988 requests met it; lower bound 99.3% >= 99%.",
+        expected="P99 TPOT <= 25 ms",
+        observed=0.0219,
+        observed_text="21.9 ms",
+        share=0.9973,
+        interval=(0.9931, 0.9992),
+        interval_of="share",
+        n=2988,
+        misses=8,
+        n_eff=1480.2,
+        deff=2.02,
+        headroom=1.1416,
+        policy_line=14,
+    )
+    return replace(check, **overrides)
+
+
+GOODPUT_PASS = make_check(
+    id="goodput", metric="goodput", statistic="share", operator=">=", bound=0.99, unit=SHARE,
+    reason="99.73% of 3,000 requests were good; lower bound 99.31% >= 99%.",
+    expected="goodput >= 99%", observed=0.9973, observed_text="99.73%", n=3000,
+    headroom=None, policy_line=18,
+)  # fmt: skip
+GOODPUT_FAIL = replace(
+    GOODPUT_PASS,
+    verdict=Verdict.FAIL,
+    reason="2,754 of 3,000 requests met TTFT 800 ms, TPOT 25 ms and E2E 3 s at once; "
+    "upper bound 92.91% < 99%. Worth 1,480 independent requests, from 10 runs.",
+    observed=0.918, observed_text="91.8%", share=0.918, interval=(0.9058, 0.9291), misses=246, blocks=True,
+)  # fmt: skip
+TTFT_FAIL = make_check(
+    id="ttft.p99", metric="ttft", bound=0.8, verdict=Verdict.FAIL,
+    reason="96.8% of 3,000 requests met it; 98.33% upper bound 97.53% < 99%. "
+    "Worth 1,480 independent requests (deff 2.0, from 10 runs).",
+    expected="P99 TTFT <= 800 ms", observed=0.9484, observed_text="948.4 ms", share=0.968,
+    interval=(0.9591, 0.9753), n=3000, misses=96, headroom=None, policy_line=12, blocks=True,
+)  # fmt: skip
+TTFT_WARN = make_check(
+    id="ttft.p90", metric="ttft", statistic="p90", level=Level.WARN, bound=0.5, verdict=Verdict.FAIL,
+    reason="88.1% of 3,000 requests met it; upper bound 89.4% < 90%.",
+    expected="P90 TTFT <= 500 ms", observed=0.5521, observed_text="552.1 ms", share=0.881,
+    interval=(0.8671, 0.8942), n=3000, misses=357, headroom=None, policy_line=12,
+)  # fmt: skip
+E2E_PASS = make_check(
+    id="e2e.p99[output_tokens<300]", metric="e2e", bound=3.0,
+    reason="99.5% of 2,871 requests met it.",
+    expected="P99 E2E <= 3 s where output_tokens<300", observed=2.874, observed_text="2.874 s", share=0.9951,
+    interval=(0.9911, 0.9976), n=2871, misses=14, headroom=1.0438, policy_line=15,
+)  # fmt: skip
+ERRORS_PASS = make_check(
+    id="error_rate", metric="error_rate", statistic="share", bound=0.01, unit=SHARE,
+    reason="30 of 3,000 failed.", expected="error rate <= 1%", observed=0.01,
+    observed_text="1%", share=None, interval=None, interval_of=None, n=3000, misses=30, headroom=1.0,
+    policy_line=22,
+)  # fmt: skip
+EVIDENCE = make_check(
+    id="workload.model", metric="workload.model", statistic="", operator="", bound=None, unit="",
+    verdict=Verdict.INCONCLUSIVE, cause="evidence", blocks=True, share=None, interval=None,
+    interval_of=None, n=None, misses=None, n_eff=None, deff=None, headroom=None, policy_line=7,
+    reason='The file names no model. State it with --set model="meta-llama/Llama-3.3-70B-Instruct".',
+    expected="model meta-llama/Llama-3.3-70B-Instruct", observed=None, observed_text="not stated",
+)  # fmt: skip
+UNDECIDED = replace(
+    GOODPUT_PASS,
+    verdict=Verdict.INCONCLUSIVE, cause="undecided", blocks=True, more_requests=1500,
+    reason="99.3% of 3,000 requests were good; the interval 98.4% to 99.8% contains 99%. "
+    "About 1,500 more requests at this rate would decide.",
+    observed=0.993, observed_text="99.3%", share=0.993, interval=(0.984, 0.998), misses=21,
+)  # fmt: skip
+REGRESSION = make_check(
+    id="regression.ttft.p99", metric="ttft", bound=0.1, unit="ratio", verdict=Verdict.SKIPPED,
+    reason="There is no baseline: give one with --baseline.",
+    expected="P99 TTFT at most 10% above the baseline",
+    observed=None, observed_text="", share=None, interval=None, interval_of=None, n=None, misses=None,
+    n_eff=None, deff=None, headroom=None, policy_line=25,
+)  # fmt: skip
+
+
+def make_run(**overrides: Any) -> RunReport:
+    """One run of 3,000 requests at the target."""
+    run = RunReport(
+        input="results/run-01.json", format="vllm detailed", tool="vllm", tool_version="0.11.0",
+        model="meta-llama/Llama-3.3-70B-Instruct", hardware="8xH100", session=None,
+        load=Load(concurrency=64), evidence="requests", at_target=True, counts=COUNTS, duration_s=150.0,
+        goodput=GOODPUT_GOOD, metrics=METRICS, notes=(),
+    )  # fmt: skip
+    return replace(run, **overrides)
+
+
+def make_input(path: str = "results/run-01.json") -> InputFile:
+    return InputFile(path, SHA, "vllm detailed", "vllm", "0.11.0")
+
+
+def make_report(**overrides: Any) -> Report:
+    """A pass, unless told otherwise."""
+    report = Report(
+        verdict=Verdict.PASS,
+        exit_code=0,
+        headline="PASS chat-70b: goodput 99.73% >= 99% (2992 of 3000, lower bound 99.31%)",
+        next_action="",
+        policy=POLICY,
+        inputs=(make_input(),),
+        runs=(make_run(),),
+        checks=(make_check(), E2E_PASS, GOODPUT_PASS, ERRORS_PASS, REGRESSION),
+        goodput=GOODPUT_GOOD,
+        metrics=METRICS,
+        notes=("4 requests were cancelled by the tool at the end of its run and are counted apart.",),
+        provenance=Provenance(
+            "vllm 0.11.0, meta-llama/Llama-3.3-70B-Instruct, 8xH100, concurrency 64, "
+            "800 prompt and 150 output tokens on average, 1 run, 3,000 requests, 2027-01-12",
+            "slo-gate check --policy slo.yaml results/run-01.json",
+        ),
+    )
+    return replace(report, **overrides)
+
+
+def passing() -> Report:
+    return make_report()
+
+
+def warning() -> Report:
+    waived = make_check(
+        verdict=Verdict.FAIL, observed=0.0263, observed_text="26.3 ms", share=0.981,
+        interval=(0.974, 0.9866), misses=57, headroom=None,
+        reason="98.1% of 2,988 requests met it; upper bound 98.66% < 99%.",
+        waived="until 2027-01-31, serving: kernel fix in flight",
+    )  # fmt: skip
+    return make_report(
+        verdict=Verdict.WARN,
+        headline="WARN chat-70b: P90 TTFT 552.1 ms > 500 ms; tpot.p99 fails and is waived until 2027-01-31",
+        next_action="Nothing blocks. Look at TTFT before the waiver of tpot.p99 ends.",
+        checks=(TTFT_WARN, waived, E2E_PASS, GOODPUT_PASS, ERRORS_PASS),
+    )
+
+
+def failing() -> Report:
+    return make_report(
+        verdict=Verdict.FAIL,
+        exit_code=1,
+        headline="FAIL chat-70b (blocked): goodput 91.8% < 99% (2754 of 3000, upper bound 92.91%); "
+        "TTFT alone causes 71% of misses",
+        next_action="Bring TTFT under 800 ms for 175 requests that miss nothing else; whatif shows how far.",
+        change="P99 TTFT +18.2% (11.4% to 25.4%) against main, 10 paired runs",
+        runs=(make_run(goodput=GOODPUT_BAD),),
+        goodput=GOODPUT_BAD,
+        checks=(TTFT_WARN, TTFT_FAIL, make_check(), E2E_PASS, GOODPUT_FAIL, ERRORS_PASS, REGRESSION),
+    )
+
+
+def inconclusive() -> Report:
+    return make_report(
+        verdict=Verdict.INCONCLUSIVE,
+        exit_code=4,
+        headline="INCONCLUSIVE chat-70b (blocked, unproven): goodput 99.3% of 3000, interval 98.4% to 99.8% "
+        "contains 99%; the file names no model",
+        next_action="About 1500 more requests, 75 s at this rate, would decide goodput.",
+        checks=(EVIDENCE, make_check(), UNDECIDED, ERRORS_PASS),
+        goodput=Goodput(0.993, (0.984, 0.998), 2979, 3000, 19.86, 2954.0, Misses(14, 3, 4, 0, 0)),
+    )
+
+
+def failed_to_read() -> ErrorReport:
+    return ErrorReport(
+        exit_code=3,
+        headline="ERROR slo-gate: results/run-01.json: the JSON ends in the middle",
+        message="the JSON ends in the middle",
+        where="results/run-01.json: $.ttfts[1711]",
+        hint="run the benchmark again, or copy the file whole",
+    )
+
+
+def sweep() -> Report:
+    """Fourteen runs of four loads, no single one of which the policy's target selects."""
+    runs = tuple(
+        make_run(
+            input=f"results/c{load}/run-{number:02}.json",
+            load=Load(concurrency=load),
+            at_target=False,
+            tool_version=None,
+        )
+        for load in (16, 32, 64, 96)
+        for number in range(1, 5 if load < 64 else 4)
+    )
+    unknown = Goodput(None, None, None, None, None, None, None)
+    return make_report(
+        verdict=Verdict.INCONCLUSIVE,
+        exit_code=4,
+        headline="INCONCLUSIVE chat-70b (blocked, unproven): no run is at the target, concurrency 128",
+        next_action="Run the benchmark at concurrency 128, or set workload.load in slo.yaml.",
+        checks=(EVIDENCE,),
+        inputs=tuple(make_input(run.input) for run in runs),
+        runs=runs,
+        goodput=unknown,
+        metrics=dict.fromkeys(METRICS),
+        notes=("Runs at concurrency 16, 32, 64 and 96 are shown below and not judged.",),
+    )
+
+
+def percentiles_only() -> Report:
+    """An aggregate file: bounds instead of counts."""
+    check = replace(UNDECIDED, misses=None, misses_range=(12, 210), interval=None, cause="evidence")
+    return make_report(
+        verdict=Verdict.INCONCLUSIVE,
+        exit_code=0,
+        report_only=True,
+        headline="INCONCLUSIVE chat-70b (report only, unproven): percentiles alone give goodput 93% to 99.6%",
+        next_action="Run the benchmark with --save-detailed.",
+        checks=(check,),
+        goodput=Goodput(None, None, None, 3000, None, None, None, (0.93, 0.996)),
+    )
+
+
+def hostile(text: str = HOSTILE) -> Report:
+    """`text` in every place that a file, a policy or a command line fills."""
+    check = replace(
+        TTFT_FAIL, id=text, reason=text, expected=text, observed_text=text, waived=None, metric=text
+    )
+    waived = replace(check, waived=text)
+    own = {"p50": text, "p99": 0.9, "method": text, text: text}
+    metrics = {**METRICS, "ttft_s": replace(METRICS["ttft_s"], tool_reported=own)}
+    policy = replace(POLICY, name=text, path=text, sha256=text, profile=text)
+    return failing_with(text, policy, (check, waived, replace(check, verdict=Verdict.PASS)), metrics)
+
+
+def failing_with(text: str, policy: Policy, checks: tuple[Check, ...], metrics: dict[str, Any]) -> Report:
+    run = make_run(
+        input=text, format=text, tool=text, tool_version=text, model=text, hardware=text, session=text,
+        notes=(text,), metrics=metrics,
+    )  # fmt: skip
+    return make_report(
+        verdict=Verdict.FAIL,
+        exit_code=1,
+        headline=f"FAIL {text}",
+        next_action=text,
+        change=text,
+        policy=policy,
+        inputs=(InputFile(text, text, text, text, text),),
+        runs=(run, run),
+        checks=checks,
+        metrics=metrics,
+        notes=(text, text),
+        provenance=Provenance(text, text),
+    )
+
+
+CASES = {
+    "pass": passing,
+    "warn": warning,
+    "fail": failing,
+    "inconclusive": inconclusive,
+    "error": failed_to_read,
+    "sweep": sweep,
+    "percentiles": percentiles_only,
+    "hostile": hostile,
+}

@@ -1,0 +1,128 @@
+"""The PR comment, read back with a Markdown parser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from gate.emit.markdown import LIMIT, emit
+from gate.model import AnyReport
+from tests.emit.reports import CASES, GOODPUT_FAIL, failing, inconclusive, make_check, make_report, sweep
+
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+OUR_TAGS = {"<details>", "</details>", "<pre>", "</pre>"}
+
+
+def tokens(report: AnyReport) -> list[Any]:
+    found = []
+    for token in PARSER.parse(emit(report)):
+        found += [token, *(token.children or ())]
+    return found
+
+
+def tables(text: str) -> list[list[int]]:
+    """Cells in each row of each table."""
+    found: list[list[int]] = []
+    for token in PARSER.parse(text):
+        if token.type == "table_open":
+            found.append([])
+        elif token.type == "tr_open":
+            found[-1].append(0)
+        elif token.type in ("td_open", "th_open"):
+            found[-1][-1] += 1
+    return found
+
+
+def test_the_headline_is_the_first_line_and_the_action_the_next() -> None:
+    lines = [line for line in emit(failing()).splitlines() if line]
+    assert lines[0].startswith("### FAIL chat-70b (blocked): goodput 91.8% &lt; 99%")
+    assert lines[1].startswith("**Next:** Bring TTFT under 800 ms")
+    assert lines[2].startswith("**Change:** P99 TTFT +18.2%")
+
+
+def test_failures_are_open_and_passes_folded_away() -> None:
+    text = emit(failing())
+    assert text.index("#### Failures (2)") < text.index("#### Warnings (1)") < text.index("<details>")
+    assert text.index("<summary>Passes (3)</summary>") < text.index("| tpot.p99 |") < text.index("</details>")
+
+
+def test_a_failure_row_shows_rule_value_interval_and_misses() -> None:
+    assert "| goodput | goodput &gt;= 99% | 91.8% | 90.58% to 92.91% | 246 of 3,000 | slo.yaml:18 |" in emit(
+        make_report(checks=(GOODPUT_FAIL,))
+    )
+
+
+def test_an_unproven_objective_says_what_kind_and_whether_it_blocks() -> None:
+    assert "**INCONCLUSIVE goodput:** (too little data, blocks)" in emit(inconclusive())
+
+
+def test_goodput_misses_and_percentiles_are_always_visible() -> None:
+    text = emit(failing()).split("<details>")[0]
+    assert "**Goodput:** 91.8% (2,754 of 3,000); interval 90.58% to 92.91%;" in text
+    assert "**Misses:** only TTFT 175, only TPOT 12, only E2E 20, several 9, failed 30" in text
+    assert "| E2E | 1.604 s | 2.211 s | 2.874 s | 2,970 |" in text
+
+
+def test_the_command_can_be_copied_as_it_is() -> None:
+    command = "slo-gate check --policy 'a & b@c.yaml' 'www.x/*.json' # <1>"
+    report = make_report()
+    text = emit(replace(report, provenance=replace(report.provenance, reproduce=command)))
+    inside = text[text.index("<pre>") : text.index("</pre>")]
+    assert "slo-gate check --policy 'a &amp; b@c.yaml' 'www.x/*.json' # &lt;1&gt;\n" in inside
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_table_has_as_many_cells_in_each_row_as_in_its_head(case: str) -> None:
+    report = CASES[case]()
+    for rows in tables(emit(report)):
+        assert len(set(rows)) == 1
+    if case == "fail":
+        assert [len(rows) for rows in tables(emit(report))] == [3, 2, 5, 4]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_html_but_our_own_and_no_link_or_image(case: str) -> None:
+    for token in tokens(CASES[case]()):
+        assert token.type not in ("link_open", "image", "code_inline", "fence", "code_block", "s_open")
+        assert token.type != "html_inline"
+        if token.type == "html_block":
+            tags = set(re.findall(r"<[^>]*>", token.content)) - {"<summary>", "</summary>"}
+            assert tags <= OUR_TAGS
+
+
+def test_a_folded_block_opens_and_closes() -> None:
+    for make in CASES.values():
+        text = emit(make())
+        for tag in ("details", "summary", "pre"):
+            assert text.count(f"<{tag}>") == text.count(f"</{tag}>")
+
+
+def test_a_sweep_lists_twelve_runs_and_counts_the_rest() -> None:
+    text = emit(sweep())
+    assert "<summary>Runs (14)</summary>" in text
+    assert "and 2 more runs; the JSON report has all" in text
+
+
+def test_a_comment_too_long_for_github_is_shortened_and_says_so() -> None:
+    failed = [replace(GOODPUT_FAIL, id=f"goodput.{number}") for number in range(100)]
+    passed = [make_check(id=f"tpot.{number}") for number in range(900)]
+    report = make_report(checks=(*failed, *passed), notes=("a note",) * 100)
+    text = emit(report)
+    assert len(text) < LIMIT
+    assert "Shortened to fit a comment" in text
+    assert "goodput.29 " in text
+    assert "and 70 more; the JSON report has all" in text
+    assert "tpot.1" not in text
+    assert "Shortened" not in emit(failing())
+
+
+def test_an_error_says_what_where_and_what_next() -> None:
+    assert [line.split()[1] for line in emit(CASES["error"]()).splitlines() if line.startswith("- ")] == [
+        "**What:**",
+        "**Where:**",
+        "**Next:**",
+    ]
