@@ -106,6 +106,8 @@ def claim(source: Source) -> Reader:
     if claims:
         names = ", ".join(reader.NAME for reader in claims)
         raise source.fail(f"several readers claim this file: {names}", hint="choose one with --tool NAME")
+    if fault := source.fault():
+        raise fault
     raise source.fail(_UNKNOWN[source.shape], hint=_CANDIDATES.format(", ".join(r.NAME for r in READERS)))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import mmap
+import os
 import re
 import sys
 import threading
@@ -23,8 +25,13 @@ from ..model import Floats
 T = TypeVar("T")
 Buffer = bytes | mmap.mmap
 
+# A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
+_MAPPED_FROM = 32 << 20
+_UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
 _WHOLE = "run the benchmark again, or copy the file whole"
+_SPACE = re.compile(r"\s*")
+BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON may raise
 # Strings are matched first so that a NaN inside a text is left alone.
 _CONSTANT = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b')
 
@@ -48,8 +55,8 @@ class Source:
             return sys.stdin.buffer.read()
         try:
             with self.path.open("rb") as file:
-                if file.seek(0, 2) == 0:
-                    return b""
+                if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
+                    return file.read()
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             raise self.fail("no such file", hint="check the path, or the step that writes it") from None
@@ -84,7 +91,11 @@ class Source:
         if stored[:2] != b"\x1f\x8b":
             return stored
         try:
-            return gzip.decompress(stored)
+            with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
+                data = file.read(_UNPACKED_MAX + 1)
+            if len(data) > _UNPACKED_MAX:
+                raise self.fail(f"unpacks to more than {_UNPACKED_MAX >> 30} GiB", hint="unpack it first")
+            return data
         except (EOFError, OSError, zlib.error) as error:
             raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
 
@@ -97,7 +108,10 @@ class Source:
 
     @cached_property
     def shape(self) -> str:
-        """empty, object, objects (JSON lines or appended objects), array, binary or text."""
+        """empty, object, objects (JSON lines or appended objects), array, broken, binary or text.
+
+        Broken begins like an object and is not JSON: some tools' logs do, so that is no error yet.
+        """
         start = self.head.lstrip()
         if not start:
             return "empty"
@@ -107,23 +121,39 @@ class Source:
             return "array"
         return "binary" if "\0" in start else "text"
 
+    def fault(self) -> InputError | None:
+        """What is wrong with the JSON of a file that begins like JSON, if anything."""
+        try:
+            if self.shape == "broken":
+                return self._fault
+            if self.shape == "array":
+                self.array(msgspec.Raw)
+        except InputError as error:
+            return error
+        return None
+
     def _first_line_is_whole(self) -> bool:
         end = self.data.find(b"\n")
         if end <= 1 or not self.data[end : end + 4096].strip():
             return False
         try:
             self._first = self._decode_object(self._strict(self.data[:end]))
-        except msgspec.MsgspecError:
+        except BROKEN:
             return False
         return True
 
     def _object_or_objects(self) -> str:
         try:
             self._first = self._lenient(self._decode_object)
-        except msgspec.DecodeError as error:
+        except BROKEN as error:
             if "trailing characters" not in str(error):
-                raise self._broken(error) from None
-            self._first = self._decode_object(next(self._split()))
+                self._fault = self._broken(error)
+                return "broken"
+            try:
+                self._first = self._decode_object(next(self._split()))
+            except (*BROKEN, InputError) as second:
+                self._fault = second if isinstance(second, InputError) else self._broken(second)
+                return "broken"
             return "objects"
         return "object"
 
@@ -155,6 +185,8 @@ class Source:
     @cached_property
     def doc(self) -> Doc:
         """The object, or the first of several. Raises InputError when there is none."""
+        if self.shape == "broken":
+            raise self._fault
         if self.shape not in ("object", "objects"):
             raise self.fail("holds no JSON object")
         return Doc(self, self._first, "$" if self.shape == "object" else "$[0]")
@@ -168,7 +200,7 @@ class Source:
             try:
                 for item in self.array(msgspec.Raw)[:1]:
                     return frozenset(self._decode_object(bytes(item)))
-            except (msgspec.MsgspecError, InputError):
+            except (*BROKEN, InputError):
                 return frozenset()
         return frozenset()
 
@@ -180,7 +212,7 @@ class Source:
             for number, raw in enumerate(self._split()):
                 try:
                     yield Doc(self, self._decode_object(raw), f"$[{number}]")
-                except msgspec.MsgspecError as error:
+                except BROKEN as error:
                     raise self._broken(error, f"object {number + 1}") from None
 
     def _split(self) -> Iterator[bytes]:
@@ -199,13 +231,13 @@ class Source:
             except ValueError as error:
                 raise self.fail(f"is not JSON: {error}", hint=_WHOLE) from None
             yield msgspec.json.encode(value)
-            at = end + len(text[end:]) - len(text[end:].lstrip())
+            at = _SPACE.match(text, end).end()  # type: ignore[union-attr] # it matches nothing too
 
     def array(self, item: type[T]) -> list[T]:
         """The elements of a top-level array, decoded as `item`."""
         try:
             return self._lenient(msgspec.json.Decoder(list[item]).decode)  # type: ignore[valid-type]
-        except msgspec.MsgspecError as error:
+        except BROKEN as error:
             raise self._broken(error) from None
 
     def lines(self, item: type[T]) -> Iterator[list[T]]:
@@ -221,7 +253,7 @@ class Source:
                 end = cut + 1 if cut >= 0 else size
             try:
                 rows = decoder.decode_lines(view[at:end])
-            except msgspec.MsgspecError:
+            except BROKEN:
                 number = bytes(view[:at]).count(b"\n")
                 rows = self._line_by_line(decoder, bytes(view[at:end]), number)
             yield rows
@@ -235,7 +267,7 @@ class Source:
                 continue
             try:
                 rows.append(decoder.decode(self._strict(line)))
-            except msgspec.MsgspecError as error:
+            except BROKEN as error:
                 raise self._broken(error, f"line {number + offset + 1}") from None
         return rows
 
@@ -254,6 +286,8 @@ class Source:
 
     def _broken(self, error: Exception, at: str = "") -> InputError:
         text = str(error)
+        if isinstance(error, RecursionError):
+            return self.fail("the JSON is nested too deeply to be a result", at)
         if isinstance(error, msgspec.ValidationError):
             return self.fail(text[:1].lower() + text[1:], at)
         if "truncated" in text:
@@ -278,7 +312,7 @@ class Doc:
             return None
         try:
             return msgspec.json.decode(self.fields[key], type=kind | None)
-        except msgspec.MsgspecError as error:
+        except BROKEN as error:
             why = str(error)
             raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}") from None
 
@@ -288,7 +322,7 @@ class Doc:
             return None
         try:
             return msgspec.json.decode(self.fields[key])
-        except msgspec.MsgspecError as error:  # skipped strings are checked only here
+        except BROKEN as error:  # skipped strings are checked only here
             raise self.source.fail(f"is not JSON: {error}", f"{self.at}.{key}") from None
 
     def number(self, key: str) -> float | None:
@@ -314,14 +348,14 @@ class Doc:
         return None if value is None or isinstance(value, (dict, list)) else str(value)
 
     def floats(self, key: str) -> Floats | None:
-        """The field, an array of numbers, as float64; null and NaN cells are NaN."""
+        """The field, an array of numbers, as float64, None if absent or null; null and NaN cells are NaN."""
         if key not in self.fields:
             return None
         try:
             return np.array(msgspec.json.decode(self.fields[key], type=list[float]), dtype=np.float64)
-        except msgspec.MsgspecError:
-            cells = self.get(key, list[float | str | None]) or []
-            return np.array([_cell(cell) for cell in cells], dtype=np.float64)
+        except BROKEN:
+            cells = self.get(key, list[float | str | None])
+            return None if cells is None else np.array([_cell(cell) for cell in cells], dtype=np.float64)
 
 
 def _cell(value: float | str | None) -> float:

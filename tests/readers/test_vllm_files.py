@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Status
-from gate.readers import vllm
+from gate.readers import claim, vllm
 from gate.readers._source import Source
 from tests.readers.vllm_results import (
     HERE,
@@ -145,7 +145,7 @@ def test_a_console_log_holds_no_run(tmp_path: Path) -> None:
 
 def test_a_truncated_file_is_an_input_error() -> None:
     with pytest.raises(InputError, match="ends in the middle"):
-        vllm.sniff(source(HERE / "truncated" / "result.json"))
+        claim(source(HERE / "truncated" / "result.json"))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.3, 0.5, 0.8, 0.95, 0.999])
@@ -154,7 +154,9 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, share: float) -> 
     path = tmp_path / "cut.json"
     path.write_bytes(whole[: int(len(whole) * share)])
     with pytest.raises(InputError):
-        read(path)
+        claim(source(path))
+    with pytest.raises(InputError):
+        vllm.read(source(path))  # as --tool vllm would
 
 
 def test_damaged_gzip_is_an_input_error(tmp_path: Path) -> None:

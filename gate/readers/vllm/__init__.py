@@ -6,6 +6,7 @@ does not hold the version that wrote it. Evidence for every rule: docs/readers.m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -184,6 +185,7 @@ def _run(source: Source, doc: Doc) -> Run:
         hardware=_first(doc, "hardware", "gpu"),
         load=load,
         duration_s=_duration(doc),
+        date=_date(doc),
         total_output_tokens=tokens,
         streaming=streaming,
         definitions=_DEFINITIONS if "latencies" in doc else {**_DEFINITIONS, "e2e": _REBUILT},
@@ -208,6 +210,12 @@ def _refuse(doc: Doc) -> None:
     if "completed" in doc and "total_output_tokens" not in doc and "output_lens" not in doc:
         why = "counts no output tokens: a pooling, embedding or trimmed run has no TTFT or TPOT to judge"
         raise doc.source.fail(why, doc.at, "benchmark a generating endpoint and keep the whole file")
+
+
+def _date(doc: Doc) -> str | None:
+    """`date` is written as 20261129-145532, in the client's local time."""
+    found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})-\d{6}", doc.text("date") or "")
+    return "-".join(found.groups()) if found else None
 
 
 def _first(doc: Doc, *keys: str) -> str | None:
