@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -215,3 +216,15 @@ def test_a_reader_of_version_1_accepts_keys_that_are_added_later() -> None:
     document["gpu_hours"] = 3
     document["objectives"][0]["owner"] = "serving"
     assert VALIDATOR.is_valid(document)
+
+
+def names(schema: dict[str, Any]) -> Iterator[str]:
+    for key, part in schema.get("properties", {}).items():
+        yield key
+        yield from names(part)
+
+
+@pytest.mark.parametrize("noun", SCHEMA["$defs"])
+def test_the_docs_name_every_key_of_the_schema(noun: str) -> None:
+    docs = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    assert [key for key in names(SCHEMA["$defs"][noun]) if not re.search(rf"`{key}(\[\])?`", docs)] == []
