@@ -342,6 +342,23 @@ def test_five_aggregates_are_clusters() -> None:
     assert only(judge(make_policy(latency("ttft", 90, 0.05)), *runs), "ttft.p90").verdict is Verdict.FAIL
 
 
+def test_aggregates_without_a_miss_are_not_taken_for_independent_requests() -> None:
+    # All of 5 x 300 within the bound, but the runs' P90 swing: 0.1 s in two runs, 0.5 s in three.
+    calm = {50: 0.08, 90: 0.1, 99: 0.2, 99.9: 0.7}
+    wild = {50: 0.4, 90: 0.5, 99: 0.6, 99.9: 0.7}
+    even = [aggregate_run(300, ttft=calm) for _ in range(5)]
+    mixed = [aggregate_run(300, ttft=at) for at in (calm, calm, wild, wild, wild)]
+    policy = make_policy(latency("ttft", 95, 0.8))
+    assert only(judge(policy, *even), "ttft.p95").verdict is Verdict.PASS
+    assert only(judge(policy, *mixed), "ttft.p95").verdict is Verdict.INCONCLUSIVE
+
+
+def test_aggregates_that_state_one_percentile_show_no_spread_and_prove_nothing() -> None:
+    runs = [aggregate_run(1000, ttft={99.9: 0.2}) for _ in range(5)]
+    check = only(judge(make_policy(latency("ttft", 90, 0.8)), *runs), "ttft.p90")
+    assert (check.verdict, check.cause) == (Verdict.INCONCLUSIVE, "evidence")
+
+
 def test_a_condition_on_an_aggregate_is_inconclusive() -> None:
     run = aggregate_run(1000, e2e={99: 1.0})
     check = only(

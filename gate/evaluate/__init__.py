@@ -9,6 +9,7 @@ from datetime import date
 from ..errors import Exit
 from ..model import Check, InputFile, Level, Objective, Policy, Provenance, Report, Run, Verdict, Waiver
 from . import _judge, _loads, _summary, _words
+from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
 from ._prepare import Prepared, prepare
 
@@ -31,7 +32,7 @@ def evaluate(
     """
     prepared = [prepare(run, policy) for run in runs]
     chosen = _loads.select(prepared, policy)
-    setting = _judge.Setting(
+    setting = Setting(
         policy, round(1 - policy.evidence.confidence, 12), _judge.family(policy), chosen.runs, chosen.reason
     )
     checks = [_judge.judge(objective, setting) for objective in policy.objectives]
@@ -164,7 +165,7 @@ def _top_notes(
     notes = []
     if policy.evidence.decide == "point":
         notes.append("decide: point: verdicts are naked estimates, their error rate is not controlled")
-    if 1 < len(chosen.runs) < _judge.CLUSTERS:
+    if 1 < len(chosen.runs) < CLUSTERS:
         notes.append(
             f"{len(chosen.runs)} runs: the spread between runs is not covered; five or more would be"
         )

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from .. import units
-from ..model import Check, Kind, Objective, Verdict
+from ..model import Check, Kind, Objective, Policy, Verdict
+from ._prepare import Prepared
+
+CLUSTERS = 5  # from this many runs on, runs are the independent units
+SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every judgement of one report shares."""
+
+    policy: Policy
+    alpha: float
+    m: int  # blocking absolute objectives that no other implies
+    runs: Sequence[Prepared]
+    unselected: str  # why there is no group of runs to judge; else empty
 
 
 def missing(objective: Objective, why: str) -> Check:
@@ -38,3 +56,24 @@ def expected(objective: Objective) -> str:
     if objective.kind in (Kind.LATENCY, Kind.MEAN):
         return f"{objective.statistic.upper()} {objective.metric.upper()} {bound}{when}"
     return f"{objective.metric.replace('_', ' ')} {bound}"
+
+
+def none_completed(objective: Objective, n: int, facts: dict[str, object]) -> Check:
+    """Every attempted request failed: a FAIL from a hundred on, else too few to say (DESIGN section 4)."""
+    reason = f"none of {n} attempted requests completed"
+    if n >= SURE_FROM:
+        return check(objective, Verdict.FAIL, reason, **facts)
+    return check(
+        objective, Verdict.INCONCLUSIVE, f"{reason}, too few to blame the server", cause="evidence", **facts
+    )
+
+
+def share_of(objective: Objective) -> float:
+    """The share of requests that must meet the bound."""
+    assert objective.share is not None
+    return objective.share
+
+
+def percent(value: float, against: float | None = None) -> str:
+    """A share as a percentage."""
+    return units.show(value, units.SHARE, against)

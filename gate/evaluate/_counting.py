@@ -218,6 +218,32 @@ def _within(evidence: Aggregate, metric: str, bound: float, n: int) -> tuple[int
     return _extremes(summary, bound, n, lo, hi)
 
 
+def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:
+    """How many requests of each run are within one latency that leaves enough misses to see their spread.
+
+    That latency is the runs' median of the highest percentile, up to the share `most`, that all state;
+    counts are read off the line between the percentiles beside it. It measures dependence only, never
+    the share itself. None where the runs state no such percentile.
+    """
+    stated = []
+    for one in runs:
+        summary = one.evidence.summaries.get(metric) if isinstance(one.evidence, Aggregate) else None
+        if summary is None or len(summary.percentiles) < 2:
+            return None
+        stated.append(dict(summary.percentiles))
+    common = [
+        percent for percent in stated[0] if percent / 100 <= most and all(percent in at for at in stated)
+    ]
+    if not common:
+        return None
+    level = float(np.median([at[max(common)] for at in stated]))
+    counts = []
+    for one, at in zip(runs, stated, strict=True):
+        below = np.interp(level, list(at.values()), list(at), left=0.0, right=100.0)
+        counts.append(round(one.counts.completed * float(below) / 100))
+    return counts
+
+
 def _ranks(percent: float, n: int, method: str) -> tuple[int, int]:
     """How many values are surely <= a percentile, and how many at most are < it, by its method."""
     share = Fraction(str(percent)) / 100

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from .. import stats, units
-from ..model import Aggregate, Check, Floats, Kind, Level, Objective, Policy, Verdict
-from ._checks import check, missing
-from ._counting import Exact, Good, Part, Range, Unknown, goodput, latency
-from ._prepare import Prepared
+from ..model import Check, Floats, Kind, Level, Objective, Policy, Verdict
+from ._aggregates import from_counts
+from ._checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
+from ._counting import Exact, Good, Part, Unknown, goodput, latency
 from ._rules import rule
-
-CLUSTERS = 5  # from this many runs on, runs are the independent units
-SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What every judgement of one report shares."""
-
-    policy: Policy
-    alpha: float
-    m: int  # blocking absolute objectives that no other implies
-    runs: Sequence[Prepared]
-    unselected: str  # why there is no group of runs to judge; else empty
 
 
 def judge(objective: Objective, setting: Setting) -> Check:
@@ -67,20 +52,15 @@ def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) 
     if sum(part.n for part in parts) == 0:
         return missing(objective, "no request is in scope")
     if len(exact) < len(parts):
-        return _from_counts(objective, parts, setting)
+        return from_counts(objective, parts, setting)
     values = [part.values for part in exact]
-    bound, share = exact[0].bound, _share(objective)
+    bound, share = exact[0].bound, share_of(objective)
     n, met = sum(part.n for part in exact), sum(part.met for part in exact)
     facts = _observed(objective, np.concatenate(values), n, met, setting)
     if setting.policy.evidence.decide == "point":
         return _point(objective, n, met, facts)
     test = stats.test_share(stats.units(values, share, bound), share, alpha=setting.alpha, m=setting.m)
     return _confident(objective, test, facts, setting)
-
-
-def _share(objective: Objective) -> float:
-    assert objective.share is not None
-    return objective.share
 
 
 def _observed(objective: Objective, values: Floats, n: int, met: int, setting: Setting) -> dict[str, object]:
@@ -90,7 +70,7 @@ def _observed(objective: Objective, values: Floats, n: int, met: int, setting: S
         facts["observed"] = met / n
         facts["observed_text"] = units.show(met / n, units.SHARE, objective.bound)
         return facts
-    value = stats.nearest_rank(values, _share(objective))
+    value = stats.nearest_rank(values, share_of(objective))
     facts["observed"] = value if math.isfinite(value) else None
     facts["observed_text"] = units.show(value, objective.unit, objective.bound)
     if math.isfinite(value) and objective.bound:
@@ -99,7 +79,7 @@ def _observed(objective: Objective, values: Floats, n: int, met: int, setting: S
 
 
 def _point(objective: Objective, n: int, met: int, facts: dict[str, object]) -> Check:
-    passed = stats.share_met(n, met, _share(objective))
+    passed = stats.share_met(n, met, share_of(objective))
     reason = f"{_count(objective, n, met)}; point estimate, without an interval{_few(objective, n)}"
     if not passed:
         facts.pop("headroom", None)
@@ -107,7 +87,7 @@ def _point(objective: Objective, n: int, met: int, facts: dict[str, object]) -> 
 
 
 def _few(objective: Objective, n: int) -> str:
-    expected_misses = n * (1 - _share(objective))
+    expected_misses = n * (1 - share_of(objective))
     if expected_misses >= 1:
         return ""
     return f"; {n} requests cannot show {objective.statistic.upper() or 'this share'}: it is their maximum"
@@ -116,7 +96,7 @@ def _few(objective: Objective, n: int) -> str:
 def _confident(
     objective: Objective, test: stats.ShareTest, facts: dict[str, object], setting: Setting
 ) -> Check:
-    n, met, share = test.n, test.met, _share(objective)
+    n, met, share = test.n, test.met, share_of(objective)
     facts |= {
         "interval": (test.lower, test.upper),
         "interval_of": "share",
@@ -124,29 +104,20 @@ def _confident(
         "deff": test.deff,
     }
     if met == 0 and not any(one.counts.completed for one in setting.runs):
-        return _none_completed(objective, n, facts)
-    lower = f"{_percent(1 - setting.alpha / 2)} lower bound {_percent(test.lower, share)}"
-    upper = f"{_percent(1 - setting.alpha / setting.m)} upper bound {_percent(test.upper, share)}"
+        return none_completed(objective, n, facts)
+    lower = f"{percent(1 - setting.alpha / 2)} lower bound {percent(test.lower, share)}"
+    upper = f"{percent(1 - setting.alpha / setting.m)} upper bound {percent(test.upper, share)}"
     worth = _worth(test, len(setting.runs))
     counted = _count(objective, n, met)
     if test.verdict == "pass":
-        reason = f"{counted}; {lower} >= {_percent(share)}. {worth}"
+        reason = f"{counted}; {lower} >= {percent(share)}. {worth}"
         return check(objective, Verdict.PASS, reason, **facts)
     facts.pop("headroom", None)
     if test.verdict == "fail":
-        return check(objective, Verdict.FAIL, f"{counted}; {upper} < {_percent(share)}. {worth}", **facts)
+        return check(objective, Verdict.FAIL, f"{counted}; {upper} < {percent(share)}. {worth}", **facts)
     reason = f"{counted}; {_why(objective, test, share, setting)}"
     return check(
         objective, Verdict.INCONCLUSIVE, reason, cause="undecided", more_requests=test.more_requests, **facts
-    )
-
-
-def _none_completed(objective: Objective, n: int, facts: dict[str, object]) -> Check:
-    reason = f"none of {n} attempted requests completed"
-    if n >= SURE_FROM:
-        return check(objective, Verdict.FAIL, reason, **facts)
-    return check(
-        objective, Verdict.INCONCLUSIVE, f"{reason}, too few to blame the server", cause="evidence", **facts
     )
 
 
@@ -161,9 +132,7 @@ def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Set
     if test.why == "few_effective":
         return f"worth only {test.n_eff:.0f} independent requests (30 needed).{need}"
     least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df)
-    span = (
-        f"interval {_percent(test.lower, share)} to {_percent(test.upper, share)} contains {_percent(share)}."
-    )
+    span = f"interval {percent(test.lower, share)} to {percent(test.upper, share)} contains {percent(share)}."
     if test.n < least:
         return f"even without a miss {objective.id} needs {least:,} requests; {span}{need}"
     return f"{span}{need}"
@@ -172,7 +141,7 @@ def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Set
 def _count(objective: Objective, n: int, met: int) -> str:
     noun = "gaps" if objective.metric == "itl" else "requests"
     verb = "were good" if objective.kind is Kind.GOODPUT else "met it"
-    return f"{_percent(met / n, _share(objective))} of {n:,} {noun} {verb} ({n - met:,} missed)"
+    return f"{percent(met / n, share_of(objective))} of {n:,} {noun} {verb} ({n - met:,} missed)"
 
 
 def _worth(test: stats.ShareTest, runs: int) -> str:
@@ -186,98 +155,6 @@ def spread(runs: int) -> str:
     if runs == 1:
         return "Covers this run only: differences between runs are not included."
     return f"{runs} runs are too few to include their spread; five or more would."
-
-
-def _percent(value: float, against: float | None = None) -> str:
-    return units.show(value, units.SHARE, against)
-
-
-# ---- shares from counts: aggregates -------------------------------------------------------
-
-
-def _from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) -> Check:
-    """PASS on k_lo, FAIL on k_hi (DESIGN section 2)."""
-    share = _share(objective)
-    ns = [part.n for part in parts]
-    lo = [part.met if isinstance(part, Exact) else part.lo for part in parts]
-    hi = [part.met if isinstance(part, Exact) else part.hi for part in parts]
-    n, low, high = sum(ns), sum(lo), sum(hi)
-    settled = next((part.settled_by for part in parts if isinstance(part, Range)), "")
-    facts: dict[str, object] = {"n": n, "misses_range": (n - high, n - low)}
-    stated = _stated_percentiles(objective, setting)
-    if len(stated) == 1:
-        text = units.show(stated[0], objective.unit, objective.bound)
-        facts |= {"observed": stated[0], "observed_text": text}
-    between = f"between {_percent(low / n, share)} and {_percent(high / n, share)} of {n:,} requests met it"
-    if high == 0 and not any(one.counts.completed for one in setting.runs):
-        return _none_completed(objective, n, facts)
-    if setting.policy.evidence.decide == "point":
-        return _point_counts(objective, setting, n, (low, high), f"{between}; {settled}", facts)
-    if len(parts) < CLUSTERS:
-        why = f"{between}; aggregates of {len(parts)} run{'s' * (len(parts) > 1)} give no interval, "
-        why += f"five or more runs are needed, or {settled}"
-        return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", **facts)
-    passes = stats.test_share(stats.units_from_counts(ns, lo), share, alpha=setting.alpha, m=setting.m)
-    fails = stats.test_share(stats.units_from_counts(ns, hi), share, alpha=setting.alpha, m=setting.m)
-    facts |= {"interval": (passes.lower, fails.upper), "interval_of": "share"}
-    if passes.verdict == "pass":
-        facts |= {"n_eff": passes.n_eff, "deff": passes.deff}
-        reason = f"{between}; lower bound {_percent(passes.lower, share)} >= {_percent(share)}"
-        return check(objective, Verdict.PASS, reason, **facts)
-    if fails.verdict == "fail":
-        facts |= {"n_eff": fails.n_eff, "deff": fails.deff}
-        reason = f"{between}; upper bound {_percent(fails.upper, share)} < {_percent(share)}"
-        return check(objective, Verdict.FAIL, reason, **facts)
-    undecided = low == high
-    reason = f"{between}; the interval contains {_percent(share)}" + ("" if undecided else f"; {settled}")
-    return check(
-        objective, Verdict.INCONCLUSIVE, reason, cause="undecided" if undecided else "evidence", **facts
-    )
-
-
-def _point_counts(
-    objective: Objective,
-    setting: Setting,
-    n: int,
-    met: tuple[int, int],
-    between: str,
-    facts: dict[str, object],
-) -> Check:
-    """The tool's own percentile where it states the one that is asked for, else the range of counts."""
-    stated, bound = _stated_percentiles(objective, setting), objective.bound or 0.0
-    if stated and (max(stated) <= bound or min(stated) > bound):
-        verdict = Verdict.PASS if max(stated) <= bound else Verdict.FAIL
-        worst = max(stated) if verdict is Verdict.PASS else min(stated)
-        said = f"the tool states {objective.statistic.upper()} {units.show(worst, objective.unit, bound)}"
-        return check(objective, verdict, f"{said}; point estimate from an aggregate", **facts)
-    for verdict, decided in (
-        (Verdict.PASS, stats.share_met(n, met[0], _share(objective))),
-        (Verdict.FAIL, not stats.share_met(n, met[1], _share(objective))),
-    ):
-        if decided:
-            return check(objective, verdict, f"{between}; point estimate from aggregates", **facts)
-    return check(objective, Verdict.INCONCLUSIVE, between, cause="evidence", **facts)
-
-
-def _stated_percentiles(objective: Objective, setting: Setting) -> list[float]:
-    """Each run's own value of the percentile that is asked for; empty unless every run states it.
-
-    Only without failures: a percentile of successes is not one of attempted requests.
-    """
-    found = []
-    for one in setting.runs:
-        summary = (
-            one.evidence.summaries.get(objective.metric) if isinstance(one.evidence, Aggregate) else None
-        )
-        if objective.kind is not Kind.LATENCY or summary is None or one.counts.failed:
-            return []
-        at = [
-            value for percent, value in summary.percentiles if math.isclose(percent, _share(objective) * 100)
-        ]
-        if not at:
-            return []
-        found += at[:1]
-    return found
 
 
 # ---- the others ---------------------------------------------------------------------------
@@ -304,7 +181,7 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
         "share": 1 - rate,
     }
     if failed == attempted and attempted < SURE_FROM and rate > objective.bound:
-        return _none_completed(objective, attempted, facts)
+        return none_completed(objective, attempted, facts)
     reason = f"{failed:,} of {attempted:,} requests failed ({text}); judged on the count, without an interval"
     if rate > objective.bound:
         return check(objective, Verdict.FAIL, reason, **facts)
@@ -366,7 +243,7 @@ def contains(policy: Policy, goodput_of: Objective, objective: Objective) -> boo
     """Whether goodput at its share already holds this percentile: no `when`, an equal or looser bound."""
     if objective.kind is not Kind.LATENCY or objective.when is not None or objective.bound is None:
         return False
-    return _share(objective) <= _share(goodput_of) and any(
+    return share_of(objective) <= share_of(goodput_of) and any(
         bound.metric == objective.metric and bound.when is None and bound.max_s <= objective.bound
         for bound in policy.goodput_bounds
     )

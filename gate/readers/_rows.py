@@ -29,7 +29,7 @@ def requests(
     """Columns of n rows with their status, by DESIGN section 1.
 
     Failed is what the tool marked in `errors`, a row without an output token, and a row whose
-    TTFT or E2E is missing though recorded for others, NaN, zero, negative, or E2E < TTFT.
+    TTFT or E2E is missing though recorded for others, NaN, infinite, zero, negative, or E2E < TTFT.
     A column without one value is None: the tool never recorded it.
     """
     ttft_s, e2e_s, output_tokens, input_tokens, start_s = (
@@ -38,7 +38,8 @@ def requests(
     failed = errors.copy()
     for column in (ttft_s, e2e_s, output_tokens):
         if column is not None:
-            failed |= ~(column > 0) & ~(np.isnan(column) & (column is output_tokens))
+            valid = (column > 0) & np.isfinite(column)
+            failed |= ~valid & ~(np.isnan(column) & (column is output_tokens))
     if ttft_s is not None and e2e_s is not None:
         failed |= e2e_s < ttft_s - _TOLERANCE_S
     status = np.where(failed, Status.FAILED, Status.COMPLETED).astype(np.uint8)
