@@ -23,50 +23,50 @@ _NO_TOKENS = (
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, gc=False):
     response: str = ""
 
 
-class _Inputs(msgspec.Struct):
+class _Inputs(msgspec.Struct, gc=False):
     payload: Any = None
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     timestamp: _Ns
     response_timestamps: list[_Ns]
     response_outputs: list[_Body]
     request_inputs: msgspec.Raw = msgspec.Raw(b"null")  # the prompt: left undecoded
 
 
-class _Setting(msgspec.Struct):
+class _Setting(msgspec.Struct, gc=False):
     mode: str = ""
     value: float | None = None
 
 
-class _Experiment(msgspec.Struct):
+class _Experiment(msgspec.Struct, gc=False):
     requests: list[_Request]
     experiment: _Setting = msgspec.field(default_factory=_Setting)
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     completion_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
     prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-class _Text(msgspec.Struct):
+class _Text(msgspec.Struct, gc=False):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
     tool_calls: Any = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: _Text | None = None
     message: _Text | None = None
     text: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
@@ -118,8 +118,8 @@ def _answer(source: Source, at: str, request: _Request) -> _Answer:
         )
     answer = _Answer(request.timestamp, [])
     for at_ns, text in _whole(stamps, bodies):
+        answer.streamed |= text.startswith(_SSE)
         for event in _events(text):
-            answer.streamed |= text.startswith(("data:", "event:", ":"))
             try:
                 _take(answer, at_ns, _DECODER.decode(event))
             except msgspec.MsgspecError as error:
@@ -128,13 +128,14 @@ def _answer(source: Source, at: str, request: _Request) -> _Answer:
 
 
 _DECODER = msgspec.json.Decoder(_Event)
+_SSE = ("data:", "event:", ":")  # how a line of server-sent events begins
 
 
 def _whole(stamps: list[int], bodies: list[_Body]) -> Iterator[tuple[int, str]]:
     """Buffers as received; the rest of an event that was cut in two counts with its beginning."""
     at_ns, text = 0, ""
     for stamp, body in zip(stamps, bodies, strict=True):
-        if text and not body.response.startswith(("data:", "event:", ":")):
+        if text and not body.response.startswith(_SSE):
             text += body.response
             continue
         if text:
@@ -146,7 +147,7 @@ def _whole(stamps: list[int], bodies: list[_Body]) -> Iterator[tuple[int, str]]:
 
 def _events(text: str) -> Iterator[str]:
     """The JSON of each server-sent event in a buffer; the whole body where nothing was streamed."""
-    if not text.startswith(("data:", "event:", ":")):
+    if not text.startswith(_SSE):
         yield text
         return
     for line in text.splitlines():
