@@ -256,7 +256,7 @@ def test_a_gzipped_export_is_the_same_export(tmp_path: Path) -> None:
 
 def test_no_file_of_either_nvidia_tool_is_claimed_by_both() -> None:
     for tool in ("aiperf", "genai-perf"):
-        for path in sorted((HERE.parent / tool).rglob("*profile_export*")) + [HERE / "old" / "200_50.json"]:
+        for path in [*sorted((HERE.parent / tool).rglob("*profile_export*")), HERE / "old" / "200_50.json"]:
             if "empty" in path.parts or (tool == "genai-perf" and "truncated" in path.parts):
                 continue
             claims = [reader.NAME for reader in (aiperf, genai_perf) if reader.sniff(source(path))]
