@@ -252,6 +252,8 @@ def _tokens(
         return chunks, (note,), ""
     said = facts.value("output_sequence_length")
     why = f"its {chunks[some].mean():.4g} chunks a request are not the summary's {said:.4g} tokens"
+    if said is not None and abs(chunks[some].mean() - said) <= _SAME * said:
+        why = "its chunks are spread otherwise than the summary's tokens"
     return None, (), _NO_TOKENS.format(why)
 
 

@@ -306,6 +306,16 @@ def test_chunks_that_are_not_the_summarys_tokens_leave_tpot_unknown(tmp_path: Pa
     assert run.total_output_tokens == pytest.approx(4 * 6229)  # what the tool counted
 
 
+def test_an_equal_mean_alone_does_not_prove_a_token_a_chunk(tmp_path: Path) -> None:
+    told = said(HERE / "typical")
+    told["output_sequence_length"] |= {"p1": 9.0, "p5": 12.9, "p95": 70.0, "p99": 90.0}
+    shutil.copy(raw(HERE / "typical"), tmp_path)
+    (tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(told))
+    run = read(tmp_path / "profile_export.json.gz")
+    assert rows(run).output_tokens is None
+    assert set(run.unsuitable) == {"tpot"}
+
+
 def test_usage_counts_the_tokens_of_24_08() -> None:
     run = read(HERE / "old" / "200_50.json")
     (experiment,) = json.loads((HERE / "old" / "200_50.json").read_text())["experiments"]
