@@ -95,7 +95,23 @@ class Aggregate:
     settled_by: str = ""  # the flag that would give per-request rows, e.g. `--save-detailed`
 
 
-Evidence: TypeAlias = Requests | Aggregate
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """Counts per bucket of one metric: counts[i] values lie in (edges_s[i - 1], edges_s[i]]."""
+
+    edges_s: Floats  # upper edges, ascending; the last may be inf
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts per bucket over completed requests. A bound between two edges is known within a bucket."""
+
+    buckets: Mapping[str, Buckets]  # by metric
+    settled_by: str = ""  # what would give a finer answer, e.g. a bound on a bucket edge
+
+
+Evidence: TypeAlias = Requests | Histogram | Aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +132,14 @@ class Load:
     concurrency: int | None = None  # closed loop
     request_rate: float | None = None  # open loop, requests/s
     burst: bool = False  # neither rate nor cap: matches no target
+    production: bool = False  # real traffic: request_rate is what was seen, or in a target its minimum
     cap: int | None = None  # client cap on an open loop, shown only
 
     def __str__(self) -> str:
         if self.concurrency is not None:
             return f"concurrency {self.concurrency}"
+        if self.production:
+            return f"production, {self.request_rate or 0:.4g} req/s"
         if self.request_rate is not None:
             capped = f" (client cap {self.cap})" if self.cap is not None else ""
             return f"{self.request_rate:g} req/s{capped}"
@@ -158,7 +177,7 @@ class Run:
     streaming: bool | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula
     tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
-    unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric -> why it must not be judged
+    unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric or error_rate -> why not judged
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
 

@@ -10,10 +10,12 @@ import pytest
 
 from gate.evaluate import evaluate
 from gate.model import (
+    Buckets,
     Check,
     Condition,
     Counts,
     Gaps,
+    Histogram,
     Level,
     Load,
     Policy,
@@ -555,3 +557,61 @@ def test_two_to_four_runs_are_judged_with_the_warning_that_their_spread_is_not_c
     report = judge(make_policy(latency("ttft", 90, 1.0)), *runs)
     assert report.verdict is Verdict.PASS
     assert any("3 runs" in note and "spread" in note for note in report.notes)
+
+
+# ---- histograms ---------------------------------------------------------------------------
+
+
+def histogram_run(
+    counts: list[int], failed: int = 0, edges: tuple[float, ...] = (0.1, 0.5, 1.0, np.inf)
+) -> Run:
+    buckets = Buckets(np.array(edges), np.array(counts))
+    n = sum(counts)
+    return make_run(
+        Histogram({"ttft": buckets}, "a bound on a bucket edge"), counts=Counts(n + failed, n, failed)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "misses", "verdict"),
+    [
+        (0.5, (10, 10), Verdict.PASS),  # an edge: both ends agree
+        (0.7, (5, 10), Verdict.PASS),  # 990 or 995 of 1000
+        (0.3, (10, 110), Verdict.INCONCLUSIVE),
+        (0.1, (110, 110), Verdict.FAIL),
+    ],
+)
+def test_a_histogram_decides_only_where_both_edges_agree(
+    bound: float, misses: tuple[int, int], verdict: Verdict
+) -> None:
+    run = histogram_run([890, 100, 5, 5])
+    check = only(judge(make_policy(latency("ttft", 99, bound), **POINT), run), "ttft.p99")
+    assert (check.misses_range, check.verdict) == (misses, verdict)
+
+
+def test_failures_beside_a_histogram_are_misses() -> None:
+    check = only(
+        judge(make_policy(latency("ttft", 99, 1.0), **POINT), histogram_run([900, 80, 5, 0], failed=15)),
+        "ttft.p99",
+    )
+    assert (check.n, check.misses_range, check.verdict) == (1000, (15, 15), Verdict.FAIL)
+
+
+def test_ten_windows_of_a_histogram_are_clusters_and_decide_p99() -> None:
+    runs = [histogram_run([200, 99, 1, 0]) for _ in range(10)]
+    assert only(judge(make_policy(latency("ttft", 99, 1.0)), *runs), "ttft.p99").verdict is Verdict.PASS
+    assert only(judge(make_policy(latency("ttft", 99, 0.1)), *runs), "ttft.p99").verdict is Verdict.FAIL
+
+
+def test_traffic_below_the_declared_minimum_is_not_the_declared_load() -> None:
+    target = Workload(target=Load(request_rate=5.0, production=True))
+    policy = make_policy(latency("ttft", 50, 1.0), workload=target, **POINT)
+    for rate, verdict in ((7.0, Verdict.PASS), (4.0, Verdict.INCONCLUSIVE)):
+        run = make_run(make_requests(0.1, n=200), load=Load(request_rate=rate, production=True))
+        assert judge(policy, run).verdict is verdict
+
+
+def test_an_error_rate_nobody_could_see_is_inconclusive() -> None:
+    run = make_run(make_requests(0.1, n=200), unsuitable={"error_rate": "failed requests are in no row"})
+    check = only(judge(make_policy(error_rate(0.01)), run), "error_rate")
+    assert (check.verdict, check.cause) == (Verdict.INCONCLUSIVE, "evidence")

@@ -48,7 +48,7 @@ def _confident(
     settled: str,
     facts: dict[str, object],
 ) -> Check:
-    """Runs as clusters: PASS where even the fewest that may have met it prove it, FAIL where the most do not."""
+    """Runs as clusters: PASS where even the fewest that may have met it prove it, FAIL on the most."""
     (ns, lo, hi), share = counts, share_of(objective)
     second = _second_level(objective, setting, sum(ns))
     passes, fails = (

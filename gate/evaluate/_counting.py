@@ -12,7 +12,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..model import Aggregate, Bools, Floats, Objective, Policy, RequestBound, Requests, Status, Summary, When
+from ..model import (
+    Aggregate,
+    Bools,
+    Floats,
+    Histogram,
+    Objective,
+    Policy,
+    RequestBound,
+    Requests,
+    Status,
+    Summary,
+    When,
+)
 from ._prepare import Prepared
 
 _OPS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
@@ -63,9 +75,12 @@ def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
         values = metric_values(one.evidence, objective.metric, objective.when, policy)
         return Exact(values, objective.bound)
     if objective.when is not None:
-        raise Unknown(f"an aggregate has no requests with {objective.when.text}; {_settle(one.evidence)}")
+        raise Unknown(f"{one.run.format} has no requests with {objective.when.text}; {_settle(one.evidence)}")
     lo, hi = _within(one.evidence, objective.metric, objective.bound, one.counts.completed)
-    return Range(one.counts.attempted, lo, hi, _settle(one.evidence))
+    n = one.counts.attempted
+    if isinstance(one.evidence, Histogram):  # what a bucket series does not hold is not in its scope
+        n = one.counts.failed + int(one.evidence.buckets[objective.metric].counts.sum())
+    return Range(n, lo, hi, _settle(one.evidence))
 
 
 def _all_missed(one: Prepared, bound: float) -> Part:
@@ -153,7 +168,7 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
     if one.counts.completed:
         for bound in bounds:
             _suitable(one, bound.metric)
-    if isinstance(one.evidence, Aggregate):
+    if not isinstance(one.evidence, Requests):
         return _joint(one, one.evidence, bounds)
     if one.counts.attempted == 0:
         raise Unknown("no request was attempted")
@@ -183,7 +198,7 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
     return Good(score[judged], failed[judged], {metric: rows_[judged] for metric, rows_ in missed.items()})
 
 
-def _joint(one: Prepared, evidence: Aggregate, bounds: Sequence[RequestBound]) -> Range:
+def _joint(one: Prepared, evidence: Histogram | Aggregate, bounds: Sequence[RequestBound]) -> Range:
     """Marginals bound the joint: [max(0, sum F_i - (m - 1)), min F_i] of the completed."""
     completed = one.counts.completed
     lows, highs = [], [completed]
@@ -199,12 +214,14 @@ def _joint(one: Prepared, evidence: Aggregate, bounds: Sequence[RequestBound]) -
 # ---- aggregates ---------------------------------------------------------------------------
 
 
-def _within(evidence: Aggregate, metric: str, bound: float, n: int) -> tuple[int, int]:
+def _within(evidence: Histogram | Aggregate, metric: str, bound: float, n: int) -> tuple[int, int]:
     """Of n completed requests, at least and at most how many are within `bound`. Raises Unknown.
 
     A stated percentile is an order statistic or lies between two; either way it says on which
     side of it the bound leaves how many requests.
     """
+    if isinstance(evidence, Histogram):
+        return _in_buckets(evidence, metric, bound, n)
     summary = evidence.summaries.get(metric)
     if summary is None or not (summary.percentiles or summary.max is not None):
         raise Unknown(f"the aggregate states no {metric.upper()} percentile; {_settle(evidence)}")
@@ -218,6 +235,17 @@ def _within(evidence: Aggregate, metric: str, bound: float, n: int) -> tuple[int
     return _extremes(summary, bound, n, lo, hi)
 
 
+def _in_buckets(evidence: Histogram, metric: str, bound: float, n: int) -> tuple[int, int]:
+    """Whole buckets below the bound are within it; the bucket the bound cuts may be, or not."""
+    buckets = evidence.buckets.get(metric)
+    if buckets is None:
+        raise Unknown(f"there is no histogram of {metric.upper()}; {_settle(evidence)}")
+    lo = int(buckets.counts[buckets.edges_s <= bound].sum())
+    lower_edges = np.concatenate(([-np.inf], buckets.edges_s[:-1]))
+    hi = int(buckets.counts[lower_edges < bound].sum())
+    return min(lo, n), min(hi, n)
+
+
 def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:
     """How many requests of each run are within one latency that leaves enough misses to see their spread.
 
@@ -225,6 +253,8 @@ def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int]
     counts are read off the line between the percentiles beside it. It measures dependence only, never
     the share itself. None where the runs state no such percentile.
     """
+    if all(isinstance(one.evidence, Histogram) for one in runs):
+        return _lower_edge(runs, metric, most)
     stated = []
     for one in runs:
         summary = one.evidence.summaries.get(metric) if isinstance(one.evidence, Aggregate) else None
@@ -242,6 +272,20 @@ def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int]
         below = np.interp(level, list(at.values()), list(at), left=0.0, right=100.0)
         counts.append(round(one.counts.completed * float(below) / 100))
     return counts
+
+
+def _lower_edge(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:
+    """Counts at the highest edge that leaves enough requests above it, exact."""
+    found = [one.evidence.buckets.get(metric) for one in runs if isinstance(one.evidence, Histogram)]
+    buckets = [one for one in found if one is not None]
+    if len(buckets) < len(runs) or any(
+        not np.array_equal(one.edges_s, buckets[0].edges_s) for one in buckets
+    ):
+        return None
+    below = np.cumsum(np.array([one.counts for one in buckets]), axis=1)
+    total = int(below[:, -1].sum())
+    fits = np.flatnonzero(below.sum(axis=0) <= most * total)
+    return [int(count) for count in below[:, fits[-1]]] if fits.size else None
 
 
 def _ranks(percent: float, n: int, method: str) -> tuple[int, int]:
@@ -269,7 +313,7 @@ def _extremes(summary: Summary, bound: float, n: int, lo: int, hi: int) -> tuple
     return (lo, hi) if lo <= hi else (0, n)  # a file that contradicts itself proves nothing
 
 
-def _settle(evidence: Aggregate) -> str:
+def _settle(evidence: Histogram | Aggregate) -> str:
     return (
         f"{evidence.settled_by} would settle it"
         if evidence.settled_by

@@ -171,6 +171,9 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     failed = sum(one.counts.failed for one in setting.runs)
     if attempted == 0:
         raise Unknown("no request was attempted")
+    blind = next((one for one in setting.runs if "error_rate" in one.run.unsuitable), None)
+    if blind is not None and not failed:
+        raise Unknown(blind.run.unsuitable["error_rate"])
     rate = failed / attempted
     text = units.show(rate, units.SHARE, objective.bound)
     facts: dict[str, object] = {

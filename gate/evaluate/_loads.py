@@ -56,8 +56,10 @@ def matches(load: Load | None, target: Load) -> bool:
         return False
     if target.concurrency is not None:
         return load.concurrency == target.concurrency
-    if target.request_rate is None or load.request_rate is None:
+    if target.request_rate is None or load.request_rate is None or load.production != target.production:
         return False
+    if target.production:
+        return load.request_rate >= target.request_rate
     return abs(load.request_rate - target.request_rate) <= RATE_TOLERANCE * target.request_rate
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status
+from ..model import Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status
 
 OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
@@ -31,7 +31,7 @@ class Prepared:
 
 def prepare(run: Run, policy: Policy) -> Prepared:
     """Apply `semantics.cancelled` and `evidence.warmup` to one run."""
-    if isinstance(run.evidence, Aggregate):
+    if not isinstance(run.evidence, Requests):
         said = ("warm-up cannot be dropped from aggregates",) if policy.evidence.warmup != 0 else ()
         return Prepared(run, run.evidence, run.counts, run.duration_s, said)
     rows = _in_order(run.evidence)

@@ -14,6 +14,7 @@ from ..model import (
     Counts,
     Floats,
     Goodput,
+    Histogram,
     LoadReport,
     MetricStats,
     Misses,
@@ -27,6 +28,7 @@ from ._counting import Good, Range, Unknown, column_of, goodput
 from ._prepare import Prepared
 
 COLUMNS = ("ttft", "tpot", "itl", "e2e")
+_KINDS = {Requests: "requests", Histogram: "histogram", Aggregate: "aggregate"}
 SHOWN = (50.0, 90.0, 99.0)
 
 
@@ -202,7 +204,7 @@ def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
         run.hardware,
         run.session,
         run.load,
-        "requests" if one.requests is not None else "aggregate",
+        _KINDS[type(one.evidence)],
         at_target,
         one.counts,
         run.duration_s,
