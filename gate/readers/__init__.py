@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ..errors import InputError, UsageError
 from ..model import Run
-from . import _files, _stated, aiperf, generic, llmperf, vllm
+from . import _files, _stated, aiperf, genai_perf, generic, llmperf, vllm
 from ._source import Source
 
 
@@ -33,7 +33,7 @@ class Reader(Protocol):
         """Of the files this reader claimed, those another one already covers, and why."""
 
 
-READERS: tuple[Reader, ...] = (aiperf, generic, llmperf, vllm)
+READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, llmperf, vllm)
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
