@@ -12,7 +12,7 @@ import numpy as np
 from ..model import Floats, Gaps, Load, Requests, Run, Status, Summary
 from . import _genai_perf_summary as _summary
 from . import _rows
-from ._source import Source
+from ._source import BROKEN, Source
 
 _SAME = 0.01  # mean chunks and mean tokens a request closer than this: a chunk is a token
 _NO_TOKENS = (
@@ -122,7 +122,7 @@ def _answer(source: Source, at: str, request: _Request) -> _Answer:
         for event in _events(text):
             try:
                 _take(answer, at_ns, _DECODER.decode(event))
-            except msgspec.MsgspecError as error:
+            except BROKEN as error:
                 raise source.fail(f"an answer is not readable: {error}", f"{at}.response_outputs") from None
     return answer
 
@@ -303,7 +303,7 @@ def _payload(request: _Request) -> str | None:
         body = msgspec.json.decode(request.request_inputs, type=_Inputs | None)
         payload = body.payload if body else None
         named = msgspec.json.decode(payload) if isinstance(payload, str) else payload
-    except msgspec.MsgspecError:
+    except BROKEN:
         return None
     model = named.get("model") if isinstance(named, dict) else None
     return model if isinstance(model, str) else None

@@ -36,6 +36,8 @@ def read(source: Source) -> Sequence[Run]:
     if kind == "raw":
         return _raw.read(source, _summary_beside(source))
     if kind is None:
+        if fault := source.fault():
+            raise fault
         raise source.fail("is not a result of GenAI-Perf", hint=f"give {_summary.RAW}")
     return [_summary.read(source)]
 

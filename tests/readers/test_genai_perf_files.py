@@ -142,6 +142,7 @@ def test_an_empty_or_truncated_file_is_an_input_error(case: str) -> None:
     with pytest.raises(InputError) as caught:
         read(HERE / case / "profile_export.json")
     assert caught.value.where.startswith("profile_export.json")
+    assert ("ends in the middle" in caught.value.message) == (case == "truncated")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,7 @@ def test_an_empty_or_truncated_file_is_an_input_error(case: str) -> None:
         ({"response_timestamps": [START]}, "response_timestamps has 1 values, response_outputs has 6"),
         ({"response_outputs": None}, "expected `array`"),
         ({"response_outputs": [{"response": "data: {\n\n"}] * 6}, "an answer is not readable"),
+        ({"response_outputs": [{"response": "data: " + "[" * 9999}] * 6}, "an answer is not readable"),
     ],
 )
 def test_a_broken_request_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -43,6 +43,8 @@ def read(source: Source) -> Sequence[Run]:
         return records.read(source)
     if found in ("aggregate", "csv"):
         return [summary.read(source)]
+    if fault := source.fault():
+        raise fault
     what = f"holds AIPerf's {NOT_RESULTS[found]}, not a result" if found else "is not a result of AIPerf"
     raise source.fail(what, hint=f"give {summary.RECORDS} or profile_export_aiperf.json")
 

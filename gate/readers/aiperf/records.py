@@ -117,7 +117,7 @@ def _columns(source: Source, rows: _Rows) -> _Table:
         "due_ns": np.array([m.credit_issued_ns or 0 for m in metas], np.int64),
         "phase": np.array([m.phase_index for m in metas], np.int64),
         "warmup": np.array([(m.benchmark_phase or m.credit_phase) == "warmup" for m in metas], bool),
-        "cancelled": np.array([_is_cancelled(row) for row in rows], bool),
+        "cancelled": np.array([bool(m.was_cancelled) for m in metas], bool),
         "error": np.array([row.error is not None for row in rows], bool),
         "ttft": _seconds(source, [m.time_to_first_token or m.ttft for m in metrics], "time_to_first_token"),
         "e2e": _seconds(source, [m.request_latency for m in metrics], "request_latency"),
@@ -125,16 +125,15 @@ def _columns(source: Source, rows: _Rows) -> _Table:
         "usage": _numbers([m.usage_completion_tokens for m in metrics]),
         "input": _numbers([m.input_sequence_length for m in metrics]),
     }
+    for at in np.flatnonzero(table["error"]).tolist():
+        error = rows[at].error
+        table["cancelled"][at] |= error is not None and error.is_cancellation
     if source.gaps:
         gaps = [m.inter_chunk_latency for m in metrics if isinstance(m, _MetricsAndGaps)]
         lists = [np.array(cell.value if cell else [], np.float64) / _divisor(source, cell) for cell in gaps]
         table["gap"] = np.concatenate(lists) if lists else np.empty(0)
         table["gaps"] = np.array([len(each) for each in lists], np.int64)
     return table
-
-
-def _is_cancelled(row: _Row | _RowAndGaps) -> bool:
-    return bool(row.metadata.was_cancelled) or (row.error is not None and row.error.is_cancellation)
 
 
 def _numbers(cells: Sequence[_Time | _Count | None]) -> Floats:
