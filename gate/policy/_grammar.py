@@ -48,7 +48,6 @@ TOKEN_RATE = Quantity(
 QUANTITIES = (TIME, PERCENT, SHARE, ERRORS, CONFIDENCE, POINTS, RATE, TOKEN_RATE)
 
 PERCENTILE = r"^p(0\.[0-9]{0,5}[1-9]|[1-9][0-9]?(\.[0-9]{0,5}[1-9])?)$"
-STATISTIC = rf"^(mean|{PERCENTILE[1:-1]})$"
 _CONDITION = r"(input_tokens|output_tokens) *(<=|>=|<|>) *(0|[1-9][0-9]{0,8})"
 WHEN = rf"^ *{_CONDITION}( +and +{_CONDITION})* *$"
 DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
