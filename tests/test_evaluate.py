@@ -10,6 +10,7 @@ import pytest
 
 from gate.evaluate import evaluate
 from gate.model import (
+    Aggregate,
     Buckets,
     Check,
     Condition,
@@ -22,6 +23,7 @@ from gate.model import (
     Report,
     Run,
     Status,
+    Summary,
     TokenRule,
     Verdict,
     Waiver,
@@ -308,6 +310,15 @@ def test_an_aggregate_percentile_decides_a_point_rule_only_on_its_own_side() -> 
     assert "--save-detailed" in between.reason
     # linear P50 of 1000 lies between the 500th and 501st value, P99 at (n - 1) x 0.99 = 989.01
     assert between.misses_range == (1000 - 990, 1000 - 500)
+
+
+def test_a_rounded_maximum_proves_no_bound_it_may_break() -> None:
+    summary = Summary(((50.0, 0.2),), max=0.80)  # printed with two decimals: 0.804 is possible
+    for bound, misses in ((0.80, (0, 500)), (0.81, (0, 0)), (0.79, (1, 500))):
+        evidence = Aggregate({"ttft": summary}, rounding_s=0.005)
+        run = make_run(evidence, counts=Counts(1000, 1000, 0))
+        check = only(judge(make_policy(latency("ttft", 99, bound), **POINT), run), "ttft.p99")
+        assert check.misses_range == misses
 
 
 def test_mixed_aggregates_do_not_decide_a_point_rule() -> None:

@@ -12,7 +12,8 @@ from decimal import Decimal
 from ..model import Check, Goodput, Level, MetricStats, Report, RunReport, Verdict
 from ..units import COUNT, POINTS, RATE, RATIO, SECONDS, SHARE, TOKEN_RATE, show
 
-CAP = 12  # runs and files listed before "and N more": a sweep must not bury the verdict
+CAP = 12  # runs listed before "and N more": a sweep must not bury the verdict
+FILES = 3  # files listed with their SHA-256
 LABELS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
 PERCENTILES = ("p50", "p90", "p99")
 
@@ -166,7 +167,7 @@ def detail(check: Check) -> str:
 
 def next_action(report: Report) -> str:
     """What to do now, without the label each output gives it."""
-    return plain(report.next_action).removeprefix("Next: ")
+    return plain(report.next_action)
 
 
 # ---- checks -------------------------------------------------------------------------------
@@ -284,9 +285,9 @@ def requests_line(run: RunReport) -> str:
     )
 
 
-def more(total: int, what: str) -> str:
-    """What the cap left out; empty where nothing was."""
-    return f"and {total - CAP:,} more {what}; the JSON report has all" if total > CAP else ""
+def more(total: int, what: str, shown: int = CAP) -> str:
+    """What a capped list leaves out, in words; empty where it leaves nothing out."""
+    return f"and {total - shown:,} more {what}; the JSON report has all" if total > shown else ""
 
 
 def policy_line(report: Report) -> str:
@@ -299,5 +300,5 @@ def policy_line(report: Report) -> str:
 def digests(report: Report) -> tuple[str, ...]:
     """SHA-256 of the policy and the inputs, in the lines that `sha256sum --check` reads."""
     files = [(report.policy.sha256, report.policy.path)]
-    files += [(file.sha256, file.path) for file in report.inputs[:CAP]]
+    files += [(file.sha256, file.path) for file in report.inputs[:FILES]]
     return tuple(f"{plain(digest)}  {plain(path)}" for digest, path in files)

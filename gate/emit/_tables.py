@@ -98,8 +98,28 @@ def _p99_table(runs: Sequence[RunReport]) -> Table:
     return _table(rows, set(rows[0]) - {"load", "input"})
 
 
+def load_table(report: Report) -> Table:
+    """One row a load: the goodput-load curve, with the P99 of each metric."""
+    target = f.goodput_target(report)
+    rows = []
+    for point in report.loads:
+        stats = {f"{label} P99": point.metrics.get(column) for column, label in f.LABELS.items()}
+        rows.append(
+            {
+                "load": str(point.load) if point.load else "not stated",
+                "judged": "yes" if point.at_target else "no",
+                "runs": f.count(point.runs),
+                "attempted": f.count(point.counts.attempted),
+                "failed": f.count(point.counts.failed),
+                "goodput": f.goodput_share(point.goodput, target) if point.goodput else "",
+                **{name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()},
+            }
+        )
+    return _table(rows, set(rows[0]) - {"load", "judged"})
+
+
 def run_table(report: Report) -> Table:
-    """The first f.CAP runs with their counts; which of them were judged, where not all were."""
+    """The first f.CAP runs with their counts, judged ones first, and which were judged where not all were."""
     mixed = len({run.at_target for run in report.runs}) > 1
     target = f.goodput_target(report)
     rows = [
@@ -113,7 +133,7 @@ def run_table(report: Report) -> Table:
             "goodput": f.goodput_share(run.goodput, target) if run.goodput else "",
             "input": f.plain(run.input),
         }
-        for run in report.runs[: f.CAP]
+        for run in sorted(report.runs, key=lambda run: not run.at_target)[: f.CAP]
     ]
     return _table(rows, set(rows[0]) - {"load", "judged", "input"})
 

@@ -22,6 +22,7 @@ from ..model import (
     Goodput,
     InputFile,
     Load,
+    LoadReport,
     MetricStats,
     Report,
     RunReport,
@@ -80,6 +81,7 @@ def _report(report: Report) -> dict[str, Any]:
         "policy": _fields(report.policy, "name", "path", "sha256", "profile", "undecided"),
         "inputs": [_input(file) for file in report.inputs],
         "runs": [_run(run) for run in report.runs],
+        "loads": [_load_point(point) for point in report.loads],
         "objectives": [_objective(check) for check in report.checks],
         "goodput": _goodput(report.goodput),
         "metrics": _metrics(report.metrics),
@@ -105,15 +107,26 @@ def _run(run: RunReport) -> dict[str, Any]:
     }
 
 
+def _load_point(point: LoadReport) -> dict[str, Any]:
+    return {
+        "load": _load(point.load),
+        **_fields(point, "at_target", "runs"),
+        "counts": _fields(point.counts, "attempted", "completed", "failed", "cancelled", "warmup"),
+        "goodput": _goodput(point.goodput),
+        "metrics": _metrics(point.metrics),
+    }
+
+
 def _load(load: Load | None) -> dict[str, Any] | None:
-    """Exactly one of concurrency, request_rate and burst; a client cap beside a rate."""
+    """Exactly one of concurrency, request_rate and burst; a client cap or real traffic beside a rate."""
     if load is None:
         return None
     if load.concurrency is not None:
         return {"concurrency": load.concurrency}
     if load.request_rate is not None:
         cap = {} if load.cap is None else {"cap": load.cap}
-        return {"request_rate": load.request_rate, **cap}
+        real = {"production": True} if load.production else {}
+        return {"request_rate": load.request_rate, **cap, **real}
     return {"burst": True}
 
 

@@ -64,6 +64,7 @@ def _properties(report: Report) -> dict[str, str]:
         shown = zip(latency.headers[1:], cells, strict=True)
         facts[f"latency {metric}"] = ", ".join(f"{name} {cell}" for name, cell in shown)
     files = {f"sha256 {number}": line for number, line in enumerate(f.digests(report))}
+    files["sha256 more"] = f.more(len(report.inputs), "files", f.FILES)
     return {name: f.plain(text) for name, text in {**facts, **files}.items() if text}
 
 

@@ -89,6 +89,12 @@ _REPORT = """\
 </details>
 
 {% endfor %}
+{% if report.loads | length > 1 %}
+**Loads**
+
+{{ table(t.load_table(report)) }}
+
+{% endif %}
 {% if report.runs | length > 1 and not brief %}
 <details>
 <summary>Runs ({{ report.runs | length }})</summary>
@@ -128,7 +134,7 @@ Shortened to fit a comment: passes, runs and further notes are in the JSON repor
 {% endfor %}
 </pre>
 
-{{ f.more(report.inputs | length, "files") }}
+{{ f.more(report.inputs | length, "files", f.FILES) }}
 
 </details>
 """

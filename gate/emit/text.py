@@ -85,8 +85,11 @@ def _goodput(report: Report, width: int) -> list[str]:
 def _runs(report: Report, width: int) -> list[str]:
     if len(report.runs) < 2:
         return []
+    lines = []
+    if len(report.loads) > 1:
+        lines += ["", f"Loads ({len(report.loads)})", *_table(t.load_table(report), width)]
+    lines += ["", f"Runs ({len(report.runs)})", *_table(t.run_table(report), width)]
     rest = f.more(len(report.runs), "runs")
-    lines = ["", f"Runs ({len(report.runs)})", *_table(t.run_table(report), width)]
     return lines + ([_GAP + rest] if rest else [])
 
 
@@ -104,7 +107,7 @@ def _tail(report: Report, width: int) -> list[str]:
     else:
         lines += ["", "SHA-256"]
     lines += [_GAP + line for line in f.digests(report)]
-    rest = f.more(len(report.inputs), "files")
+    rest = f.more(len(report.inputs), "files", f.FILES)
     return lines + ([_GAP + rest] if rest else [])
 
 

@@ -232,7 +232,7 @@ def _within(evidence: Histogram | Aggregate, metric: str, bound: float, n: int) 
             lo = max(lo, below)
         elif value - evidence.rounding_s > bound:
             hi = min(hi, above)
-    return _extremes(summary, bound, n, lo, hi)
+    return _extremes(summary, bound, evidence.rounding_s, n, (lo, hi))
 
 
 def _in_buckets(evidence: Histogram, metric: str, bound: float, n: int) -> tuple[int, int]:
@@ -301,14 +301,17 @@ def _ranks(percent: float, n: int, method: str) -> tuple[int, int]:
     return math.floor(position) + 1, math.ceil(position)
 
 
-def _extremes(summary: Summary, bound: float, n: int, lo: int, hi: int) -> tuple[int, int]:
-    if summary.max is not None and summary.max <= bound:
+def _extremes(
+    summary: Summary, bound: float, rounding: float, n: int, known: tuple[int, int]
+) -> tuple[int, int]:
+    lo, hi = known
+    if summary.max is not None and summary.max + rounding <= bound:
         lo = n
-    if summary.max is not None and summary.max > bound:
+    if summary.max is not None and summary.max - rounding > bound:
         hi = min(hi, n - 1)
-    if summary.min is not None and summary.min > bound:
+    if summary.min is not None and summary.min - rounding > bound:
         hi = 0
-    if summary.min is not None and summary.min <= bound:
+    if summary.min is not None and summary.min + rounding <= bound:
         lo = max(lo, min(1, n))
     return (lo, hi) if lo <= hi else (0, n)  # a file that contradicts itself proves nothing
 

@@ -104,31 +104,31 @@ def next_action(verdict: Verdict, checks: Sequence[Check], runs: Sequence[Prepar
     blocking = [one for one in checks if one.level is Level.BLOCK and not one.waived]
     failed = [one for one in blocking if one.verdict is Verdict.FAIL]
     if failed:
-        return "Next: " + "; ".join(_gap(one) for one in failed[:2])
+        return "; ".join(_gap(one) for one in failed[:2])
     open_ones = [one for one in blocking if one.verdict is Verdict.INCONCLUSIVE]
     evidence = [one for one in open_ones if one.cause == "evidence"]
     if evidence:
-        return f"Next: {evidence[0].id}: {evidence[0].reason}"
+        return f"{evidence[0].id}: {evidence[0].reason}"
     more = [one.more_requests for one in open_ones if one.more_requests]
     if more:
-        return f"Next: {_cost(max(more), runs)}"
+        return f"{_cost(max(more), runs)}"
     if open_ones:
-        return f"Next: {open_ones[0].id}: {open_ones[0].reason}"
+        return f"{open_ones[0].id}: {open_ones[0].reason}"
     warned = [
         one
         for one in checks
         if one.verdict not in (Verdict.PASS, Verdict.SKIPPED) and one.level is not Level.INFO
     ]
     if warned:
-        return f"Next: nothing blocks; {warned[0].id}: {warned[0].reason}"
+        return f"nothing blocks; {warned[0].id}: {warned[0].reason}"
     tight = [
         one for one in checks if one.headroom and one.verdict is Verdict.PASS and one.unit == units.SECONDS
     ]
     if tight:
         least = min(tight, key=lambda one: one.headroom or 0)
         room = f"{least.headroom:.2f} x its observed {least.observed_text}"
-        return f"Next: nothing to do; least headroom: {least.id}, {room}"
-    return "Next: nothing to do"
+        return f"nothing to do; least headroom: {least.id}, {room}"
+    return "nothing to do"
 
 
 def _gap(one: Check) -> str:

@@ -18,6 +18,7 @@ from gate.model import (
     Kind,
     Level,
     Load,
+    LoadReport,
     MetricStats,
     Misses,
     Objective,
@@ -250,7 +251,14 @@ def sweep() -> Report:
         for number in range(1, 5 if load < 64 else 4)
     )
     unknown = Goodput(None, None, None, None, None, None, None)
+    points = tuple(
+        LoadReport(
+            Load(concurrency=load), False, size, Counts(size * 100, size * 100, 0), unknown, runs[0].metrics
+        )
+        for load, size in ((16, 4), (32, 4), (64, 3), (96, 3))
+    )
     return make_report(
+        loads=points,
         verdict=Verdict.INCONCLUSIVE,
         exit_code=4,
         headline="INCONCLUSIVE chat-70b (blocked, unproven): no run is at the target, concurrency 128",

@@ -32,7 +32,7 @@ def test_the_first_three_lines_are_decision_action_and_change() -> None:
 
 
 def test_a_label_that_the_action_brings_along_is_not_said_twice() -> None:
-    assert emit(make_report(next_action="Next: nothing to do")).splitlines()[1] == "Next: nothing to do"
+    assert emit(make_report(next_action="nothing to do")).splitlines()[1] == "Next: nothing to do"
 
 
 def test_failures_come_first_and_passes_after_inconclusive_and_warnings() -> None:
