@@ -1,0 +1,57 @@
+"""What per-request rows show of how answers were streamed and how fast they were sent.
+
+Suspicion only: it makes metrics unsuitable or adds notes and never changes columns or counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..model import Requests, Status
+
+# An answer of several tokens came in one piece when next to none of its E2E lies after its first token
+# and its tokens would have come faster than any server decodes.
+_AT_ONCE = 0.05
+_AT_ONCE_TPOT_S = 1e-3
+_FEW = 0.01  # a share of answers in one piece that cannot decide a P99
+_SLOW = 0.9  # of the requested rate
+
+NOT_STREAMED = (
+    "answers came in one piece (TTFT is about E2E): not streamed, or all tokens in the first chunk;"
+    " run with streaming on"
+)
+_SOME = (
+    "{:.1%} of the answers of several tokens came in one piece, so their TPOT is no decode time;"
+    " look for a proxy, a tool-call or reasoning parser that buffers, or an overloaded client"
+)
+
+
+def judge(rows: Requests) -> tuple[bool | None, dict[str, str], tuple[str, ...]]:
+    """Whether answers were streamed (None: not known), unsuitable metrics with why, and notes."""
+    tpot_s, ttft_s, e2e_s = rows.tpot_s, rows.ttft_s, rows.e2e_s
+    if tpot_s is None or ttft_s is None or e2e_s is None:
+        return None, {}, ()
+    several = (rows.status == Status.COMPLETED) & np.isfinite(tpot_s)
+    if not several.any():
+        return None, {}, ()
+    at_once = several & (tpot_s < _AT_ONCE_TPOT_S) & (e2e_s - ttft_s <= _AT_ONCE * e2e_s)
+    number, share = int(at_once.sum()), float(at_once.sum() / several.sum())
+    if share >= 0.5:
+        return False, dict.fromkeys(("ttft", "tpot", "itl"), NOT_STREAMED), ()
+    if not number:
+        return True, {}, ()
+    notes = (f"answers of several tokens that came in one piece, with a TPOT of about 0: {number}",)
+    return True, dict.fromkeys(("tpot", "itl"), _SOME.format(share)) if share > _FEW else {}, notes
+
+
+def slow_client(rows: Requests, rate: float) -> tuple[str, ...]:
+    """A note when an open loop sent clearly fewer requests/s than it was asked to."""
+    if rows.start_s is None or len(rows) < 2 or not np.isfinite(rows.start_s).all():
+        return ()
+    span_s = float(np.ptp(rows.start_s))
+    if not span_s or (sent := (len(rows) - 1) / span_s) >= _SLOW * rate:
+        return ()
+    return (
+        f"requests were sent at {sent:.3g} req/s, {rate:g} were asked for: the client or its cap was the"
+        " limit, so the server did not see the stated load",
+    )

@@ -1,0 +1,288 @@
+"""genai-bench (sgl-project): one JSON a run with a row for each request; experiment_metadata.json beside.
+
+Times are in the file's `_time_unit` (0.0.1 has none: seconds). Rows are in order of completion, without
+start times. The tool's statistics leave out its warm-up and cool-down rows; the rows have them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from ..model import Bools, Floats, Load, Requests, Run, Status, ToolReported
+from . import _rows, _streaming
+from ._source import Doc, Source
+
+NAME = "genai-bench"
+TITLE = "genai-bench"
+SIDE_FILES: Mapping[str, str] = {
+    "*experiment_metadata.json": "the description of a genai-bench experiment",
+}
+
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "ttft: send to first content or reasoning chunk",
+    "e2e": "e2e_latency: send to the usage chunk, [DONE] or the end of the stream, after the last token",
+    "tpot": "tpot: (e2e_latency - ttft) / (num_output_tokens - 1); answers of one token are dropped",
+    "itl": "not recorded; output_inference_speed is 1 / tpot",
+}
+_METRICS = {"ttft": "ttft", "e2e": "e2e_latency", "tpot": "tpot"}  # ours -> the tool's
+_PERCENTS = (25, 50, 75, 90, 95, 99)
+_UNITS = {"s": 1.0, "ms": 1e-3}
+_METADATA = "experiment_metadata.json"
+_IS_METADATA = frozenset(("benchmark_version", "api_backend", "traffic_scenario"))
+_IS_RUN = re.compile(r'\s*\{\s*"aggregated_metrics"\s*:\s*\{\s*"scenario"')
+_AGAIN = "run the benchmark again, or use the file as the tool wrote it"
+
+_NO_GAPS = (
+    "genai-bench records no gaps between chunks; measure ITL with a tool that writes them,"
+    " such as vllm bench serve --save-detailed"
+)
+_LOST = (
+    "genai-bench keeps no record of answers of one token and of requests in flight when the run ends:"
+    " neither is in the file"
+)
+_LATE = "E2E ends with the stream, after the last token (usage chunk or [DONE])"
+
+# Beyond the limits lies no measurement, and sums would overflow.
+_Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
+_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
+
+
+class _Row(msgspec.Struct, gc=False):
+    ttft: _Cell
+    e2e_latency: _Cell
+    num_output_tokens: _Tokens
+    error_code: int | None
+    num_input_tokens: _Tokens = None
+    error_message: str | None = None
+
+
+class _Aggregated(msgspec.Struct):
+    num_requests: int
+    num_completed_requests: int
+    num_error_requests: int
+    stats: dict[str, dict[str, _Cell]] = {}
+    iteration_type: str = "num_concurrency"
+    num_concurrency: int | None = None
+    request_rate: float | None = None
+    batch_size: int | None = None
+    run_duration: _Cell = None
+    error_rate: _Cell = None
+    total_arrivals: int | None = None
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether genai-bench wrote it: a run (also cut short) or the metadata under another name."""
+    if source.shape == "broken":
+        return _IS_RUN.match(source.head) is not None
+    return source.shape == "object" and _is_ours(source.keys)
+
+
+def _is_ours(keys: frozenset[str]) -> bool:
+    return keys >= {"aggregated_metrics", "individual_request_metrics"} or keys >= _IS_METADATA
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
+    doc = source.doc
+    if source.shape == "objects":
+        raise source.fail("holds several JSON objects", hint=_AGAIN)
+    if source.keys >= _IS_METADATA:
+        raise source.fail("describes a genai-bench experiment and holds no request", hint=_RUN_FILE)
+    said = doc.get("aggregated_metrics", _Aggregated)
+    rows = doc.get("individual_request_metrics", list[_Row])
+    if said is None or rows is None:
+        raise source.fail("has no aggregated_metrics or no individual_request_metrics", doc.at, _AGAIN)
+    if not rows:
+        raise source.fail("holds no requests", doc.at, "run the benchmark again")
+    _check(source, said, rows)
+    return (_run(source, said, rows, _unit(doc)),)
+
+
+_RUN_FILE = "pass the run's own file beside it, named SCENARIO_TASK_num_concurrency_N_time_Ss.json"
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """The metadata under another name, where there is a run too."""
+    metadata = [s for s in sources if s.shape == "object" and s.keys >= _IS_METADATA]
+    if len(metadata) == len(sources):
+        return {}
+    return dict.fromkeys(metadata, "it describes the experiment and holds no request")
+
+
+# ---- rows ---------------------------------------------------------------------------------
+
+
+def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -> Run:
+    about = _metadata(source)
+    edges, edge_notes = _edges(about, len(rows))
+    table = _table(rows, unit, edges)
+    if _generates_nothing(table):
+        why = "holds no generated tokens: embeddings, images and speech have no TTFT or TPOT to judge"
+        raise source.fail(why, hint="benchmark a text task, such as text-to-text")
+    streaming, unsuitable, odd = _streaming.judge(table)
+    return Run(
+        input=source.name,
+        sha256=source.sha256,
+        format=f"{NAME} run",
+        tool=TITLE,
+        evidence=table,
+        counts=_rows.counts(table),
+        tool_version=about.text("benchmark_version") if about else None,
+        model=about.text("api_model_name") if about else None,
+        hardware=_hardware(about),
+        load=_load(source, said),
+        duration_s=None if edges.any() else _positive(said.run_duration),
+        total_output_tokens=_rows.output_total(table),
+        streaming=streaming,
+        definitions=DEFINITIONS,
+        tool_reported=_reported(said, unit),
+        unsuitable={"itl": _NO_GAPS} | unsuitable,
+        notes=(
+            *_rows.failure_note(table, [_message(row) for row in rows]),
+            *_count_notes(said, table, rows),
+            *edge_notes,
+            *odd,
+            _LOST,
+            _LATE,
+        ),
+    )
+
+
+def _unit(doc: Doc) -> float:
+    name = doc.text("_time_unit") or "s"
+    if name not in _UNITS:
+        raise doc.source.fail(f'"{name}" is no time unit of genai-bench', f"{doc.at}._time_unit", _AGAIN)
+    return _UNITS[name]
+
+
+def _table(rows: Sequence[_Row], unit: float, edges: Bools) -> Requests:
+    return _rows.requests(
+        errors=np.array([row.error_code is not None for row in rows], dtype=np.bool_),
+        ttft_s=_column([row.ttft for row in rows]) * unit,
+        e2e_s=_column([row.e2e_latency for row in rows]) * unit,
+        output_tokens=_column([row.num_output_tokens for row in rows]),
+        input_tokens=_column([row.num_input_tokens for row in rows]),
+        warmup=edges,
+        order="completion",
+    )
+
+
+def _column(cells: Sequence[float | str | None]) -> Floats:
+    return np.array([np.nan if cell is None or isinstance(cell, str) else cell for cell in cells])
+
+
+def _message(row: _Row) -> str:
+    if row.error_code is None:
+        return ""
+    text = " ".join((row.error_message or "no message").split())
+    return f"error_code {row.error_code} ({text[:50]})"
+
+
+def _generates_nothing(table: Requests) -> bool:
+    """For tasks without text genai-bench writes 0 tokens and an E2E that is the TTFT."""
+    if table.output_tokens is None or table.ttft_s is None or table.e2e_s is None:
+        return False
+    known = np.isfinite(table.output_tokens)
+    return bool((table.output_tokens[known] == 0).all() and (table.ttft_s == table.e2e_s)[known].all())
+
+
+def _edges(about: Doc | None, n: int) -> tuple[Bools, tuple[str, ...]]:
+    """Rows the tool leaves out of its statistics by index: --warmup-ratio, --cooldown-ratio."""
+    edges = np.zeros(n, dtype=np.bool_)
+    command = (about.text("cmd") if about else None) or ""
+    first, last = (int(n * _ratio(command, name)) for name in ("warmup", "cooldown"))
+    edges[:first] = True
+    edges[n - last :] = True
+    if not first and not last:
+        return edges, ()
+    what = f"the first {first} and the last {last} of {n} rows are the tool's warm-up and cool-down"
+    return edges, (f"{what}: how long the rest took is not in the file (its throughputs divide by all)",)
+
+
+def _ratio(command: str, name: str) -> float:
+    found = re.search(rf"--{name}-ratio[ =]([0-9.]+)(?= |$)", command)
+    try:
+        return min(float(found[1]), 1.0) if found else 0.0
+    except ValueError:
+        return 0.0
+
+
+# ---- what the file says besides -----------------------------------------------------------
+
+
+def _metadata(source: Source) -> Doc | None:
+    beside = source.beside(_METADATA) or source.beside(_METADATA + ".gz")
+    return beside.doc if beside is not None and beside.shape == "object" else None
+
+
+def _hardware(about: Doc | None) -> str | None:
+    kind = about.text("server_gpu_type") if about else None
+    number = about.text("server_gpu_count") if about else None
+    return f"{number}x{kind}" if number and kind else kind
+
+
+def _load(source: Source, said: _Aggregated) -> Load | None:
+    kind = said.iteration_type
+    if kind == "num_concurrency" and said.num_concurrency is not None:
+        if said.num_concurrency <= 0:
+            why = f"a concurrency of {said.num_concurrency} sends nothing"
+            raise source.fail(why, "$.aggregated_metrics.num_concurrency", _AGAIN)
+        return Load(concurrency=said.num_concurrency)
+    if kind == "request_rate" and said.request_rate is not None and said.request_rate > 0:
+        return Load(request_rate=said.request_rate)
+    return None
+
+
+def _positive(cell: float | str | None) -> float | None:
+    return cell if isinstance(cell, float) and cell > 0 else None
+
+
+def _check(source: Source, said: _Aggregated, rows: Sequence[_Row]) -> None:
+    failed = sum(row.error_code is not None for row in rows)
+    stated = (said.num_requests, said.num_completed_requests, said.num_error_requests)
+    if stated != (len(rows), len(rows) - failed, failed):
+        why = (
+            f"contradicts itself: it says {stated[0]} requests, {stated[1]} completed and {stated[2]} failed,"
+            f" its list has {len(rows)} rows, {failed} of them failed"
+        )
+        raise source.fail(why, "$.aggregated_metrics", _AGAIN)
+
+
+def _count_notes(said: _Aggregated, table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
+    notes = []
+    failed = said.num_error_requests
+    if failed and said.error_rate == 0:
+        share = f"{failed} of {said.num_requests} failed ({failed / said.num_requests:.1%})"
+        notes.append(f"the tool's error_rate is 0 in every file, and wrong here: {share}")
+    empty = int((table.status == Status.FAILED).sum()) - sum(
+        row.error_code is not None and status == Status.FAILED
+        for row, status in zip(rows, table.status.tolist(), strict=True)
+    )
+    if empty:
+        notes.append(
+            f"the tool counts {said.num_completed_requests} completed; {empty} of them have no valid TTFT, E2E"
+            " or output token and count as failed"
+        )
+    if said.total_arrivals is not None and said.total_arrivals > said.num_requests:
+        lost = said.total_arrivals - said.num_requests
+        notes.append(f"{said.total_arrivals} requests were sent, {lost} of them have no row")
+    return tuple(notes)
+
+
+def _reported(said: _Aggregated, unit: float) -> dict[str, ToolReported]:
+    found = {}
+    for metric, name in _METRICS.items():
+        named = {key: value for key, value in said.stats.get(name, {}).items() if isinstance(value, float)}
+        points = tuple((float(p), named[f"p{p}"] * unit) for p in _PERCENTS if f"p{p}" in named)
+        if points:
+            mean = named["mean"] * unit if "mean" in named else None
+            found[metric] = ToolReported(points, _METHOD, mean)
+    return found
+
+
+_METHOD = "numpy linear over completed requests without the tool's warm-up and cool-down"
