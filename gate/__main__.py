@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its documented code."""
+    gc.disable()  # a process that lives for a second only pays for collecting
     try:
         from .cli import run
     except Exception as error:  # a broken install must not exit 1, which is a verdict

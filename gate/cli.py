@@ -145,8 +145,9 @@ def check(**options: Any) -> int:
 
 
 def _judge(options: dict[str, Any]) -> Report:
-    from dataclasses import replace
     from datetime import date
+
+    from msgspec.structs import replace
 
     from . import readers
     from .evaluate import evaluate
@@ -220,7 +221,7 @@ def _write(report: AnyReport, outputs: Sequence[tuple[str, str]]) -> None:
     for name, target in outputs:
         if target == "-":
             text = _terminal(report) if name == "text" else EMITTERS[name](report)
-            click.echo(text, nl=not text.endswith("\n"))
+            click.echo(text, nl=not text.endswith("\n"), color=True)  # whether to colour is decided above
             continue
         try:
             Path(target).write_text(EMITTERS[name](report), encoding="utf-8", newline="")
@@ -233,12 +234,21 @@ def _write(report: AnyReport, outputs: Sequence[tuple[str, str]]) -> None:
 
 
 def _terminal(report: AnyReport) -> str:
-    from shutil import get_terminal_size
-
     from .emit import text
 
     color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty())
-    return text.emit(report, color=color, width=max(60, get_terminal_size((100, 24)).columns))
+    return text.emit(report, color=color, width=max(60, _columns()))
+
+
+def _columns() -> int:
+    """Of the terminal, or COLUMNS; shutil would know it too and costs start-up time."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):  # not a terminal
+        return 100
 
 
 def _write_error(error: Exception, outputs: Sequence[tuple[str, str]]) -> None:
@@ -269,14 +279,14 @@ def policy_group() -> None:
 @click.argument("files", nargs=-1, required=True)
 @click.option("--profile", metavar="NAME", help="Also check this profile.")
 def policy_validate(files: Sequence[str], profile: str | None) -> int:
-    """Check policy FILES against the rules and the published schema; exit 2 on the first fault."""
+    """Check policy FILES against the rules and against the published schema."""
     from . import policy
-    from .policy import schema_faults
+    from .policy._published import faults
 
     for file in files:
         loaded = policy.load(file, profile=profile)
-        for fault in schema_faults(file):
-            raise UsageError(fault, file, "see docs/policy.md")
+        for fault in faults(policy.document(Path(file).read_bytes(), file)):
+            raise UsageError(f"valid for slo-gate, but not for the published schema: {fault}", file)
         click.echo(f"{file}: valid, {len(loaded.objectives)} objectives")
     return Exit.PASS
 

@@ -6,12 +6,12 @@ Seconds, tokens and shares throughout; the unit is in the name. Verbs live elsew
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -33,16 +33,14 @@ class Status:
     WARMUP = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gaps:
+class Gaps(Struct, frozen=True, eq=False):
     """Gaps between streamed chunks, flat: those of request i are values_s[offsets[i]:offsets[i + 1]]."""
 
     values_s: Floats
     offsets: NDArray[np.int64]  # one more than there are requests
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Requests:
+class Requests(Struct, frozen=True, eq=False):
     """Per-request columns, all of one length, in the order of `order`.
 
     A column the tool never records is None; a cell it failed to record is NaN.
@@ -74,8 +72,7 @@ class Requests:
         return (self.e2e_s - self.ttft_s) / steps
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What an aggregate file states of one metric over its completed requests."""
 
     percentiles: tuple[tuple[float, float], ...] = ()  # (percent, value in base unit), ascending
@@ -85,8 +82,7 @@ class Summary:
     n: int | None = None  # values behind it, where the tool says so
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """Percentiles only. Joint goodput is known only by its bounds."""
 
     summaries: Mapping[str, Summary]  # by metric
@@ -95,16 +91,14 @@ class Aggregate:
     settled_by: str = ""  # the flag that would give per-request rows, e.g. `--save-detailed`
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Buckets:
+class Buckets(Struct, frozen=True, eq=False):
     """Counts per bucket of one metric: counts[i] values lie in (edges_s[i - 1], edges_s[i]]."""
 
     edges_s: Floats  # upper edges, ascending; the last may be inf
     counts: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True):
     """Counts per bucket over completed requests. A bound between two edges is known within a bucket."""
 
     buckets: Mapping[str, Buckets]  # by metric
@@ -114,8 +108,7 @@ class Histogram:
 Evidence: TypeAlias = Requests | Histogram | Aggregate
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How many requests of each kind; attempted = completed + failed."""
 
     attempted: int
@@ -125,8 +118,7 @@ class Counts:
     warmup: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """One load point. Exactly one of concurrency, request_rate and burst is set."""
 
     concurrency: int | None = None  # closed loop
@@ -146,8 +138,7 @@ class Load:
         return "burst"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReported:
+class ToolReported(Struct, frozen=True):
     """The tool's own percentiles of one metric, by its own definition and method."""
 
     percentiles: tuple[tuple[float, float], ...]
@@ -155,8 +146,7 @@ class ToolReported:
     mean: float | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(Struct, frozen=True, eq=False):
     """One measured load point of one execution of one tool."""
 
     input: str  # the file as the caller named it
@@ -193,8 +183,7 @@ class Level(str, Enum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One comparison of a `when`."""
 
     column: str  # input_tokens or output_tokens
@@ -202,16 +191,14 @@ class Condition:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(Struct, frozen=True):
     """The requests a bound is about: all conditions hold."""
 
     conditions: tuple[Condition, ...]
     text: str  # canonical, e.g. "output_tokens<300"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBound:
+class RequestBound(Struct, frozen=True):
     """One per-request bound of goodput."""
 
     metric: str  # one of REQUEST_METRICS
@@ -232,8 +219,7 @@ class Kind(str, Enum):
     PENDING = "pending"  # parsed and shown, not judged yet
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """One thing the policy asks, as declared."""
 
     id: str  # "ttft.p99", "goodput", "evidence.runs", ...
@@ -250,8 +236,7 @@ class Objective:
     line: int = 0  # in the policy file, from 1
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRule:
+class TokenRule(Struct, frozen=True):
     """Declared token lengths of the workload."""
 
     mean: float
@@ -259,8 +244,7 @@ class TokenRule:
     tolerance: float  # share of the mean
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """The benchmark that was promised."""
 
     model: str | None = None  # glob
@@ -272,8 +256,7 @@ class Workload:
     output_tokens: TokenRule | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRules:
+class EvidenceRules(Struct, frozen=True):
     """How certain a verdict must be and what the evidence must hold."""
 
     confidence: float = 0.95
@@ -286,8 +269,7 @@ class EvidenceRules:
     warmup: int | str = 0  # requests dropped from the start of each run, or "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Waiver:
+class Waiver(Struct, frozen=True):
     """A blocking failure somebody has signed for, until a day."""
 
     objective: str
@@ -297,8 +279,7 @@ class Waiver:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """A loaded and checked policy, profile applied."""
 
     name: str
@@ -330,8 +311,7 @@ class Verdict(str, Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One objective, judged. `interval` is [1 - alpha/2 lower, 1 - alpha/m upper], one-sided each."""
 
     id: str
@@ -362,8 +342,7 @@ class Check:
     waived: str | None = None  # "until 2027-01-31, serving: kernel fix in flight"
 
 
-@dataclass(frozen=True, slots=True)
-class MetricStats:
+class MetricStats(Struct, frozen=True):
     """One metric over completed requests; percentiles are nearest-rank (numpy inverted_cdf)."""
 
     n: int | None
@@ -376,8 +355,7 @@ class MetricStats:
     tool_reported: Mapping[str, float | str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Misses:
+class Misses(Struct, frozen=True):
     """Attempted requests that were not good, by the only bound they broke."""
 
     ttft: int
@@ -387,8 +365,7 @@ class Misses:
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Goodput:
+class Goodput(Struct, frozen=True):
     """Goodput of the runs at the target (or of one run). Nulls where it cannot be known."""
 
     fraction: float | None
@@ -401,8 +378,7 @@ class Goodput:
     range: tuple[float, float] | None = None  # of the fraction, from marginals
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """One run as the report shows it."""
 
     input: str
@@ -422,8 +398,7 @@ class RunReport:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """The runs of one load together: a point of the goodput-load curve."""
 
     load: Load | None
@@ -434,8 +409,7 @@ class LoadReport:
     metrics: Mapping[str, MetricStats | None]
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
+class InputFile(Struct, frozen=True):
     """One file that was read."""
 
     path: str
@@ -445,16 +419,14 @@ class InputFile:
     tool_version: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Where the numbers come from, as one line of every output."""
 
     line: str
     reproduce: str = ""  # the command; the caller knows it
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The whole answer. Emitters only lay it out."""
 
     verdict: Verdict
@@ -474,8 +446,7 @@ class Report:
     loads: tuple[LoadReport, ...] = ()  # ascending; runs of one load that must not pool stand apart
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorReport:
+class ErrorReport(Struct, frozen=True):
     """What the requested outputs say when there is no verdict: exit 2, 3 or 70."""
 
     exit_code: int

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from ..model import Check, Goodput, Level, MetricStats, Report, RunReport, Verdict
 from ..units import COUNT, POINTS, RATE, RATIO, SECONDS, SHARE, TOKEN_RATE, show
@@ -58,6 +58,8 @@ def markdown(text: str) -> str:
     after entities are decoded, so those get a zero-width space.
     """
     text = _REFERENCE.sub(lambda found: found[0] + "\u200b", plain(text))
+    import html  # here, not above: it costs start-up time
+
     text = html.escape(text, quote=False).translate(_ENTITIES)
     text = _UNDERSCORE.sub("&#95;", text)
     return _BLOCK_START.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
@@ -173,8 +175,7 @@ def next_action(report: Report) -> str:
 # ---- checks -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """Checks that are read together."""
 
     title: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import Check, MetricStats, Report, RunReport
 from ..units import SECONDS, show
 from . import _format as f
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Cells as text. Columns in `numbers` are aligned to the right; file names come last."""
 
     headers: tuple[str, ...]

@@ -6,7 +6,6 @@ a file or a policy is text and never a mention, a link, a table cell or HTML.
 
 from __future__ import annotations
 
-import html
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -179,6 +178,8 @@ def _table(table: t.Table) -> Markup:
 
 def _verbatim(text: str) -> Markup:
     """For <pre>, where no mention is looked for and a command must be copied as it is."""
+    import html  # here, not above: it costs start-up time
+
     return _markup(html.escape(f.plain(text), quote=False))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
+
+from msgspec.structs import replace
 
 from ..errors import Exit
 from ..model import Check, InputFile, Level, Objective, Policy, Provenance, Report, Run, Verdict, Waiver

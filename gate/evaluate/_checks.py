@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .. import units
 from ..model import Check, Kind, Objective, Policy, Verdict
@@ -13,8 +14,7 @@ CLUSTERS = 5  # from this many runs on, runs are the independent units
 SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What every judgement of one report shares."""
 
     policy: Policy

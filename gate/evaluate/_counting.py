@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from ..model import (
     Aggregate,
@@ -30,8 +30,7 @@ from ._prepare import Prepared
 _OPS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exact:
+class Exact(Struct, frozen=True, eq=False):
     """The value of each request in scope, in submission order; inf where it is a miss whatever the bound."""
 
     values: Floats
@@ -48,8 +47,7 @@ class Exact:
         return int((self.values <= self.bound).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """At least lo and at most hi of n attempted requests met the bound."""
 
     n: int
@@ -147,8 +145,7 @@ def _gap_values(rows: Requests, when: When | None) -> Floats:
 # ---- goodput ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Good:
+class Good(Struct, frozen=True, eq=False):
     """Per attempted request in submission order: its score (<= 1 is good) and the bounds it broke."""
 
     score: Floats

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model import Load, Policy
 from ._prepare import Prepared
@@ -11,8 +12,7 @@ from ._prepare import Prepared
 RATE_TOLERANCE = 1e-3  # a rate of 20 written as 19.99 by a tool is the same load
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The one group at the target, or why there is none."""
 
     runs: tuple[Prepared, ...]

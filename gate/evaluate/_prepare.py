@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..model import Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status
@@ -13,8 +13,7 @@ OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops ma
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class Prepared(Struct, frozen=True, eq=False):
     """A run whose rows are in submission order, warm-up and cancelled rows marked by the policy."""
 
     run: Run

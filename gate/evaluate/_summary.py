@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from .. import stats
 from ..model import (
@@ -185,7 +185,7 @@ def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | N
 def load_report(runs: Sequence[Prepared], policy: Policy, at_target: bool) -> LoadReport:
     """Runs that may pool, together."""
     counts = [one.counts for one in runs]
-    total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__dataclass_fields__))
+    total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__struct_fields__))
     return LoadReport(
         runs[0].run.load, at_target, len(runs), total, goodput_of(runs, policy), metrics(runs)[0]
     )

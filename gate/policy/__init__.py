@@ -6,7 +6,6 @@ DESIGN section 3 is the format; docs/policy.md describes it for users; schemas/p
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
 from pathlib import Path
 
 from ..errors import PolicyError
@@ -19,6 +18,7 @@ from ._yaml import MAX_BYTES, plain, read
 __all__ = ["PRESETS", "document", "find", "load", "parse", "preset", "preset_text"]
 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
+_PRESETS_FOLDER = Path(__file__).parent.parent / "presets"
 PRESETS = (
     "chat",
     "chat-70b",
@@ -100,7 +100,7 @@ def preset_text(name: str) -> str:
     """The YAML of an embedded policy, comments and all. Raises PolicyError for an unknown name."""
     if name not in PRESETS:
         raise PolicyError(f'there is no preset "{name}"', "", suggest(name, PRESETS))
-    return files("gate").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8")
+    return (_PRESETS_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def find(folder: str = ".") -> str:

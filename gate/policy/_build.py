@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import PurePath
+
+from msgspec import Struct, field
 
 from ..model import METRICS, EvidenceRules, Objective, Policy, RequestBound, Workload
 from . import _conditions, _objectives, _rules
@@ -36,8 +37,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a policy came from."""
 
     path: str
@@ -88,8 +88,7 @@ def build(
     )
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(Struct):
     """What the sections hold."""
 
     objectives: dict[str, list[Objective]] = field(default_factory=dict)  # by section

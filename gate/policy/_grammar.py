@@ -6,9 +6,10 @@ Every pattern here stands word for word in schemas/policy.schema.json; a test co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+
+from msgspec import Struct
 
 from .. import units
 from ..model import Condition, When
@@ -22,8 +23,7 @@ _ABOVE_0 = "(?=.*[1-9])"  # no unit has a digit, so a digit above 0 is in the nu
 _TO_100 = r"(100(\.0+)?|[1-9]?[0-9](\.[0-9]+)?)"
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """What a place takes: the unit, the exact spelling, and the range in words."""
 
     unit: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .. import units
 from ..model import METRICS, REQUEST_METRICS, Kind, Level, Objective, RequestBound, When
@@ -15,8 +16,7 @@ from ._yaml import Node
 _MAX_BOUNDS = 20  # of one statistic
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     """A time limit on some requests."""
 
     max_s: float

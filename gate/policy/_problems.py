@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..errors import PolicyError
 
@@ -29,8 +30,7 @@ _SYNONYMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One sentence about one line."""
 
     line: int
@@ -38,8 +38,7 @@ class Problem:
     hint: str
 
 
-@dataclass(slots=True)
-class Problems:
+class Problems(Struct):
     """Problems of one policy file, raised together as one PolicyError."""
 
     path: str

@@ -7,7 +7,8 @@ bound, so that one policy means one promise whatever profile judges it.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from . import _grammar as grammar
 from ._conditions import LOADS

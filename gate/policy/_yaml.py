@@ -7,10 +7,11 @@ hides custom tags, while events let depth, size and aliases be refused as they c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..errors import PolicyError
 from ._problems import Problems
@@ -25,8 +26,7 @@ Mapping: TypeAlias = "dict[str, Node]"
 Sequence: TypeAlias = "list[Node]"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and its line: that of its key, or its own in a list (from 1)."""
 
     value: Scalar | Mapping | Sequence
@@ -110,8 +110,7 @@ def _text(data: bytes, path: str) -> str:
     return text
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """A mapping or list that is still open."""
 
     line: int
@@ -122,8 +121,7 @@ class _Frame:
     size: int = 1
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     """Events in, nodes out; a stack instead of recursion."""
 
     path: str

@@ -6,9 +6,9 @@ A new reader is one module here, its name in READERS, a fixture folder and a row
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Protocol
+
+from msgspec import Struct
 
 from ..errors import InputError, UsageError
 from ..model import Run
@@ -37,8 +37,7 @@ READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, llmperf, vllm)
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The runs of a set of files, and what was done with the files that gave none."""
 
     runs: tuple[Run, ...]
@@ -131,6 +130,8 @@ def by_name(name: str) -> Reader:
         if name == reader.NAME:
             return reader
     names = [reader.NAME for reader in READERS]
+    from difflib import get_close_matches  # only when something is wrong: costs start-up time
+
     near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"readers: {', '.join(names)}"
     raise UsageError(f'no reader is called "{name}"', "--tool", hint)

@@ -12,6 +12,8 @@ from ._source import Source
 
 RESULT_SUFFIXES = {".json", ".jsonl", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
 
+_MAGIC = set("*?[")
+
 # Files that lie beside results whatever the tool. Readers add their own tool's.
 SIDE_FILES: Mapping[str, str] = {
     "slo.yaml": "a policy",
@@ -78,6 +80,7 @@ def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:
         return None
     name = source.path.name.removesuffix(".gz")
     for pattern, what in {**SIDE_FILES, **patterns}.items():
-        if fnmatch(name, pattern):
+        # Most patterns are plain names; fnmatch compiles an expression for each it is given.
+        if name == pattern or (_MAGIC & set(pattern) and fnmatch(name, pattern)):
             return what
     return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from ..model import Floats, Gaps, Load, Requests, Run, Status, Summary
 from . import _genai_perf_summary as _summary
@@ -72,8 +72,7 @@ class _Event(msgspec.Struct, gc=False):
     error: Any = None
 
 
-@dataclass
-class _Answer:
+class _Answer(Struct):
     """One request: its content chunks, and what the server said about it."""
 
     start_ns: int

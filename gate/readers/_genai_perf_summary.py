@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import msgspec
+from msgspec import Struct
 
 from ..errors import InputError
 from ..model import Aggregate, Counts, Load, Run, Summary, ToolReported
@@ -73,8 +73,7 @@ class _Config(msgspec.Struct):
     profile_export_file: str | None = None
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """What a summary says."""
 
     source: Source

@@ -6,13 +6,13 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ..model import Bools, Floats
@@ -78,8 +78,7 @@ class _GapRow(_Row):
     itl_ns: list[float | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     """Some rows, as cells by column name. `at` says where a row stands in the file."""
 
     cells: Mapping[str, Sequence[Any]]
@@ -87,8 +86,7 @@ class _Batch:
     at: Callable[[int], str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, eq=False):
     """All rows. A column without one value is absent from `numbers` and `texts`."""
 
     size: int

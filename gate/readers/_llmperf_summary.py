@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from ..errors import InputError
 from ..model import Counts, Load, Summary, ToolReported
@@ -19,8 +20,7 @@ AS_WRITTEN = "use the file as LLMPerf wrote it"
 _SAME = 1e-6  # relative; the summary is computed from the very rows
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What the summary states of the run; nothing where there is none.
 
     Hardware, session and tool version are what the user gave with --metadata under these names.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
+
+from msgspec.structs import replace
 
 from .. import units
 from ..errors import InputError, UsageError
@@ -24,6 +24,8 @@ def parse(items: Iterable[str]) -> dict[str, str]:
         if not equals or not value:
             raise UsageError("expected key=value", f"--set {item}", f"keys: {', '.join(KEYS)}")
         if key not in KEYS:
+            from difflib import get_close_matches  # only when something is wrong: costs start-up time
+
             near = get_close_matches(key, KEYS, 1)
             hint = f"did you mean {near[0]}?" if near else f"keys: {', '.join(KEYS)}"
             raise UsageError(f'unknown key "{key}"', f"--set {item}", hint)

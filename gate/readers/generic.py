@@ -8,11 +8,10 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ..model import Bools, Floats, Gaps, Load, Requests, Run, Status
@@ -56,8 +55,7 @@ _ONE_CHUNK = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _Rows(Struct, frozen=True, eq=False):
     """The whole file in base units, before it is split into runs."""
 
     table: _columns.Table
@@ -203,6 +201,8 @@ def _near(name: str) -> str | None:
     )
     if ours.endswith("_s"):
         return f"{ours[:-2]}_{unit}"
+    from difflib import get_close_matches  # only when something is wrong: costs start-up time
+
     return ours or next(iter(get_close_matches(lower, _columns.KNOWN, 1, 0.85)), None)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -62,24 +62,21 @@ def nearest_rank(values: Floats, share: float) -> float:
     return float(np.partition(values, index)[index])
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """One division of the requests: how many each unit holds, and how many of them met a level."""
 
     n: tuple[int, ...]
     met: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """The requests at or below one score, in total and by unit."""
 
     met: int  # of all requests, those outside every block included
     series: tuple[Series, ...]  # by run; or by block, coarse and (from 30 requests on) fine
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(Struct, frozen=True):
     """All a verdict needs: counts by run, or by block of one sequence of requests.
 
     Counts of runs can be taken on many machines and joined: agree on the second level

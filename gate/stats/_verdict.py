@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from ._beta import t_quantile
 from ._counting import BLOCKS, MIN_RUNS, Floats, Level, Series, Units, needed
@@ -17,8 +17,7 @@ Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
 Why: TypeAlias = Literal["", "few_requests", "few_runs", "few_effective", "interval"]
 
 
-@dataclass(frozen=True, slots=True)
-class ShareTest:
+class ShareTest(Struct, frozen=True):
     """The answer to "do at least `share` of the requests meet the bound?".
 
     [lower, upper] are the one-sided 1 - alpha/2 and 1 - alpha/m bounds of the true share. Where the

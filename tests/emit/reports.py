@@ -5,9 +5,10 @@ The figures agree with one another: 3,000 requests of which 246 missed is 91.8 %
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from typing import Any
+
+from msgspec.structs import replace
 
 from gate.model import (
     Check,

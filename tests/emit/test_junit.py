@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
+from msgspec.structs import replace
 
 from gate.emit.junit import emit
 from gate.model import Level, Verdict

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from gate.emit.markdown import LIMIT, emit
 from gate.model import AnyReport

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import subprocess
 import sys
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gate import policy
@@ -172,7 +172,7 @@ def test_sections_other_than_objectives_are_kept() -> None:
     assert loaded.workload.sweep == (0.25, 0.5, 1.0, 1.5)
     assert loaded.workload.input_tokens == TokenRule(mean=800.0, stddev=300.0, tolerance=0.1)
     assert loaded.workload.output_tokens == TokenRule(mean=150.0, stddev=None, tolerance=0.1)
-    assert dataclasses.asdict(loaded.evidence) == {
+    assert msgspec.structs.asdict(loaded.evidence) == {
         "confidence": 0.95,
         "decide": "confident",
         "runs_min": 30,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct
 
 from ...errors import InputError
 from ...model import Aggregate, Counts, Load, Run, Summary, ToolReported
@@ -120,8 +120,7 @@ class _ErrorKind(msgspec.Struct):
     count: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """What an aggregate says."""
 
     source: Source

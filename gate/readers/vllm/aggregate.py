@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from ...model import METRICS, Aggregate, Counts, Floats, Summary, ToolReported
 from .._source import Doc

@@ -1,0 +1,111 @@
+"""The marks of a gate that costs nothing next to the benchmark, as ratios measured in one run.
+
+`python benchmarks/speed.py [--repeat N]` (`make bench`). Every figure is the wall time of a whole process,
+with bytecode cached as an installed package has it. The two sides of a ratio run in turn, A B A B, and their
+medians are divided, so that a noisy machine disturbs both. Exits 1 when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import make_inputs
+
+ROOT = Path(__file__).resolve().parent.parent
+POLICY = """\
+version: 1
+name: speed
+slo: {ttft: {p99: 2s}, tpot: {p99: 50ms}, e2e: {p99: 30s}}
+goodput: {min: 95%}
+"""
+ORJSON = "import orjson, sys; orjson.loads(open(sys.argv[1], 'rb').read())"
+ORJSON_LINES = "import orjson, sys\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)"
+IMPORTS = "import click, numpy, yaml"
+
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+@dataclass(frozen=True)
+class Mark:
+    name: str
+    file: Path
+    against: str  # the code on the other side
+    bar: float
+
+
+def marks(folder: Path) -> list[Mark]:
+    data = make_inputs.DATA
+    files = {
+        "vllm_with_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89),
+        "vllm_without_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89, latencies=False),
+        "aiperf.jsonl": lambda path: make_inputs.aiperf_jsonl(path, 72),
+    }
+    for name, write in files.items():
+        if not (data / name).is_file():
+            write(data / name)
+    small = folder / "small.jsonl"
+    small.write_text('{"ttft_s": 0.1, "e2e_s": 1.0, "output_tokens": 100}\n' * 200, encoding="utf-8")
+    return [
+        Mark("cold start of `check` / import click, numpy, yaml", small, IMPORTS, 1.5),
+        Mark(
+            "`check`, 89 MB vLLM with latencies / orjson.loads",
+            data / "vllm_with_latencies.json",
+            ORJSON,
+            1.1,
+        ),
+        Mark(
+            "`check`, 89 MB vLLM without latencies / orjson.loads",
+            data / "vllm_without_latencies.json",
+            ORJSON,
+            1.5,
+        ),
+        Mark("`check`, 72 MB AIPerf JSONL / orjson.loads per line", data / "aiperf.jsonl", ORJSON_LINES, 0.9),
+    ]
+
+
+def seconds(command: list[str], cwd: Path) -> float:
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, check=False)
+    if done.returncode not in (0, 1, 4):
+        raise SystemExit(f"{command} exited {done.returncode}: {done.stderr.decode()}")
+    return time.perf_counter() - started
+
+
+def measure(mark: Mark, repeat: int, cwd: Path) -> tuple[float, float]:
+    check = [sys.executable, "-m", "gate", "check", str(mark.file), "--policy", str(cwd / "slo.yaml")]
+    bare = [sys.executable, "-c", mark.against, str(mark.file)]
+    pairs = [(seconds(check, ROOT), seconds(bare, ROOT)) for _ in range(repeat + 1)][
+        1:
+    ]  # the first warms caches
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=9)
+    repeat = parser.parse_args().repeat
+    missed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "slo.yaml").write_text(POLICY, encoding="utf-8")
+        print(f"{'mark':58} {'ours':>8} {'bare':>8} {'ratio':>6}  bar")
+        for mark in marks(folder):
+            ours, bare = measure(mark, repeat, folder)
+            late = ours / bare > mark.bar
+            missed += late
+            said = "  MISSED" if late else ""
+            print(f"{mark.name:58} {ours:7.3f}s {bare:7.3f}s {ours / bare:6.2f}  <= {mark.bar}{said}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
