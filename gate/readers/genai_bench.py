@@ -265,8 +265,8 @@ def _count_notes(said: _Aggregated, table: Requests, rows: Sequence[_Row]) -> tu
     )
     if empty:
         notes.append(
-            f"the tool counts {said.num_completed_requests} completed; {empty} of them have no valid TTFT, E2E"
-            " or output token and count as failed"
+            f"the tool counts {said.num_completed_requests} completed; {empty} of them have no valid TTFT,"
+            " E2E or output token and count as failed"
         )
     if said.total_arrivals is not None and said.total_arrivals > said.num_requests:
         lost = said.total_arrivals - said.num_requests
