@@ -1,0 +1,142 @@
+"""benchmark_serving.py: one JSON object, arrays in seconds (--save-detailed), statistics in milliseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...model import Aggregate, Bools, Counts, Floats, Requests, Run
+from .. import _bench_serving as _bench
+from .. import _rows, _streaming
+from .._source import Doc, Source
+
+_MARKS = frozenset(("user_throughput", "avg_decoded_tokens_per_iter", "e2els"))
+_DETAIL = "save per-request rows with --save-result --save-detailed"
+_NEVER_S = -1.0  # TTFT of every request under --non-streaming
+_NOT_STREAMED = (
+    "the run was not streamed (--non-streaming writes a TTFT of -1 s, and a TPOT that contains it); "
+    "run it without --non-streaming"
+)
+_ABSENT = "the file states no percentile of {}: name it in --percentile-metrics, or use --save-detailed"
+_DEFINITIONS = {
+    "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
+    "be the empty role chunk",
+    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
+    "itl": "gap between two streamed chunks, the empty last one included, pooled over completed requests",
+    "e2e": "request sent to the last chunk with choices; chat: to the usage chunk after it (`e2els`)",
+}
+
+
+def sniff(source: Source) -> bool:
+    """Whether the first object is a result of TensorRT-LLM's benchmark_serving.py."""
+    keys = source.keys
+    return (
+        source.shape in ("object", "objects") and {"model_id", "num_prompts"} <= keys and bool(keys & _MARKS)
+    )
+
+
+def run(source: Source, doc: Doc) -> Run:
+    """The run of one object. Raises InputError where it contradicts itself."""
+    stated = _bench.statistics(doc, "_ms", 1000, missing_s=_NEVER_S)
+    never = "ttft" not in stated and doc.number("mean_ttft_ms") == _NEVER_S * 1000
+    evidence: Requests | Aggregate
+    if "ttfts" in doc or "e2els" in doc:
+        evidence, streaming, unsuitable, notes = _detailed(doc)
+        counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
+        notes += _bench.against_totals(doc, counts, tokens) + _unsent(doc, counts)
+        longest_s = float(np.nanmax(evidence.e2e_s)) if evidence.e2e_s is not None else 0.0
+    else:
+        counts, notes = _counts(doc)
+        evidence = _bench.aggregate(doc, stated, counts.completed, "--save-detailed")
+        unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if counts.completed else {}
+        tokens, longest_s = doc.number("total_output_tokens"), 0.0
+        streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
+        if tokens == counts.completed:
+            unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
+    if never or streaming is False:
+        why = _NOT_STREAMED if never else _streaming.NOT_STREAMED
+        streaming, unsuitable = False, {**unsuitable, **dict.fromkeys(("ttft", "tpot", "itl"), why)}
+    load, load_notes = _bench.load(doc)
+    duration_s = _bench.duration(doc)
+    return Run(
+        input=source.name,
+        sha256=source.sha256,
+        format="trtllm detailed" if isinstance(evidence, Requests) else "trtllm aggregate",
+        tool="trtllm",
+        evidence=evidence,
+        counts=counts,
+        model=doc.text("model_id"),
+        hardware=doc.text("hardware") or doc.text("gpu"),
+        load=load,
+        duration_s=duration_s,
+        date=_bench.date(doc),
+        total_output_tokens=tokens,
+        streaming=streaming,
+        definitions=_DEFINITIONS,
+        tool_reported=_bench.reported(doc, {"e2e": stated.get("e2e", {})} if never else stated),
+        unsuitable=unsuitable,
+        notes=(
+            *load_notes,
+            *notes,
+            *_bench.pace_notes(load, counts, duration_s, longest_s),
+            *_bench.goodput_note(doc, counts.completed, "request_goodput:", "request_goodput"),
+        ),
+    )
+
+
+def _detailed(doc: Doc) -> tuple[Requests, bool | None, dict[str, str], list[str]]:
+    """Rows in order of issue. A failed one may have a real TTFT: only its error and its tokens say so."""
+    arrays = _bench.columns(doc, ("ttfts", "output_lens", "e2els", "input_lens"), 3, _DETAIL)
+    ttft_s, tokens, e2e_s = arrays["ttfts"], arrays["output_lens"], arrays["e2els"]
+    assert ttft_s is not None  # columns() refuses a file without them
+    assert tokens is not None
+    assert e2e_s is not None
+    errors = _bench.messages(doc)
+    if errors is None:
+        raise doc.source.fail("has no `errors`, so failures are unknown", doc.at, _DETAIL)
+    lengths = {name: len(column) for name, column in arrays.items() if column is not None}
+    _bench.same_length(doc, {**lengths, "errors": len(errors)})
+    wrong = np.array([bool(text) for text in errors], dtype=np.bool_)
+    first_s = _first(ttft_s, wrong)
+    gaps, notes = None, []
+    if doc.source.gaps and "itls" in doc:
+        decoded = _bench.decode_gaps(doc, ttft_s, tokens)
+        gaps, notes = decoded.gaps, [*decoded.notes]
+    rows = _rows.requests(
+        errors=wrong,
+        ttft_s=first_s,
+        e2e_s=e2e_s,
+        output_tokens=tokens,
+        input_tokens=arrays["input_lens"],
+        gaps=gaps,
+        order="submission",
+    )
+    notes += _rows.failure_note(rows, errors)
+    if first_s is None:
+        return rows, False, dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED), notes
+    streaming, unsuitable, odd = _streaming.judge(rows)
+    return rows, streaming, unsuitable, [*notes, *odd]
+
+
+def _first(ttft_s: Floats, wrong: Bools) -> Floats | None:
+    """TTFT, None where it was never taken: -1 s in every row without an error."""
+    if (~wrong).any() and (ttft_s[~wrong] == _NEVER_S).all():
+        return None
+    return ttft_s
+
+
+def _counts(doc: Doc) -> tuple[Counts, list[str]]:
+    completed, asked = doc.count("completed"), doc.count("num_prompts")
+    if completed is None or asked is None:
+        why = "does not say how many requests were sent and completed, so no share of them is known"
+        raise doc.source.fail(why, doc.at, "keep `completed` and `num_prompts` in the file")
+    if asked < completed:
+        why = f"contradicts itself: {completed} requests completed of {asked}"
+        raise doc.source.fail(why, f"{doc.at}.completed", _bench.WHOLE)
+    lost = asked - completed
+    note = f"the file has no `failed`: {lost} of {asked} prompts did not complete and count as failed"
+    return Counts(asked, completed, lost), [note] if lost else []
+
+
+def _unsent(doc: Doc, counts: Counts) -> list[str]:
+    asked = doc.count("num_prompts") or 0
+    return [f"{asked} prompts were asked for, {counts.attempted} were sent"] * (asked > counts.attempted)
