@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -201,6 +204,26 @@ def test_outputs_of_one_run_agree_with_stdout(folder: Path, slo_gate: Process) -
     assert slo_gate("check", "bad.jsonl", "--format", "json").stdout == (folder / "r.json").read_text()
     assert slo_gate("check", "bad.jsonl", "--junit", "-").stdout == (folder / "j.xml").read_text()
     assert json.loads((folder / "r.json").read_text())["headline"] == done.stdout.splitlines()[0]
+
+
+def test_a_reader_of_the_pipe_that_leaves_does_not_change_the_verdict(folder: Path) -> None:
+    command = f"{sys.executable} -m gate check bad.jsonl --format json | head -c 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "{", "")
+
+
+def test_debug_shows_the_traceback_and_still_exits_70(folder: Path, slo_gate: Process) -> None:
+    (folder / "sitecustomize.py").write_text(
+        "import gate.evaluate\ngate.evaluate.evaluate = lambda *a, **k: 1 / 0\n", encoding="utf-8"
+    )
+    done = slo_gate("check", "good.jsonl", "--debug", PYTHONPATH=f"{folder}:{ROOT}")
+    assert (done.returncode, "Traceback" in done.stderr) == (70, True)
 
 
 def test_stdin_is_read_as_a_file(folder: Path, slo_gate: Process) -> None:

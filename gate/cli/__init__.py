@@ -1,0 +1,95 @@
+"""The command line: the only room that prints, opens outputs and exits.
+
+A new command is one module here with a `command`, its name in COMMANDS, a section in docs/commands.md.
+Only click and errors are imported at the top of these modules; each command imports what it uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from .. import __version__
+from ..errors import Exit, GateError
+
+COMMANDS = ("check", "completion", "policy", "schema")
+
+
+class Commands(click.Group):
+    """Imports the module of a command when it is asked for, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, for help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command of that name; None lets click say what is near."""
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f".{name}", __name__).command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="slo-gate")
+def cli() -> None:
+    """Gate merges and deploys on what users of an LLM get: goodput and percentiles, not means."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The whole program; returns the exit code (docs/exit-codes.md)."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = cli.main(args=list(arguments), prog_name="slo-gate", standalone_mode=False)
+        return int(code or 0)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        _complain(error.format_message(), _context_of(error), "see slo-gate --help")
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except GateError as error:
+        _show(error)
+        return error.exit
+    except Exception as error:
+        return _bug(error)
+
+
+def _bug(error: Exception) -> int:
+    if "--debug" in sys.argv:
+        import traceback
+
+        traceback.print_exception(error)
+    _complain(
+        f"internal error: {type(error).__name__}: {error}",
+        "",
+        "run again with --debug and report the traceback",
+    )
+    return Exit.BUG
+
+
+def _show(error: GateError) -> None:
+    _complain(error.message, error.where, error.hint)
+
+
+def _complain(message: str, where: str, hint: str) -> None:
+    from ..units import printable
+
+    first, *rest = message.splitlines() or [""]
+    lead = f"error: {printable(where)}: " if where else "error: "
+    click.echo(lead + printable(first), err=True)
+    for line in rest:  # never at the start of a line: a CI system may read commands there
+        click.echo(f"  - {printable(line)}", err=True)
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)
+
+
+def _context_of(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context else ""

@@ -1,0 +1,101 @@
+"""`slo-gate check`: the gate."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from ._shared import FORMATS, chosen_policy, policy_options, wanted_outputs, write, write_error
+
+if TYPE_CHECKING:
+    from ..model import Report
+
+_EXITS = """\b
+Exit codes:
+  0   pass, warn, and undecided where the policy lets it through
+  1   a blocking objective failed
+  2   usage or policy error
+  3   result file missing, unreadable, unsupported or self-contradictory
+  4   inconclusive, and that blocks
+  5   warn, with --fail-on warn
+  70  a bug of ours; never 1"""
+
+
+@click.command(name="check", epilog=_EXITS)
+@click.argument("results", nargs=-1)
+@policy_options
+@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file.")
+@click.option(
+    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="What goes to stdout. Default: text.")
+@click.option("--json", "json", metavar="FILE", help="Also write the report as JSON; - is stdout.")
+@click.option("--junit", "junit", metavar="FILE", help="Also write JUnit XML; - is stdout.")
+@click.option("--markdown", "markdown", metavar="FILE", help="Also write Markdown; - is stdout.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("fail", "inconclusive", "warn")),
+    default="fail",
+    show_default=True,
+    help="The mildest verdict that exits non-zero; only tightens the policy.",
+)
+@click.option("--report-only", is_flag=True, help="Exit 0 whatever the verdict, and say so in every output.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(**options: Any) -> int:
+    """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
+    outputs = wanted_outputs(options)
+    try:
+        report = _judge(options)
+    except Exception as error:
+        write_error(error, outputs)
+        raise
+    write(report, outputs)
+    return report.exit_code
+
+
+def _judge(options: dict[str, Any]) -> Report:
+    from datetime import date
+
+    from msgspec.structs import replace
+
+    from .. import readers
+    from ..evaluate import evaluate
+
+    policy = chosen_policy(options)
+    if not options["results"]:
+        raise UsageError("no result file is named", "", "slo-gate check results.json --policy slo.yaml")
+    reading = readers.read(
+        options["results"],
+        tool=options["tool"],
+        stated=options["stated"],
+        gaps=any(objective.metric == "itl" for objective in policy.objectives),
+    )
+    report = evaluate(
+        policy,
+        reading.runs,
+        date.today(),
+        notes=reading.notes,
+        fail_on=options["fail_on"],
+        report_only=options["report_only"],
+    )
+    return replace(report, provenance=replace(report.provenance, reproduce=_command(options)))
+
+
+def _command(options: dict[str, Any]) -> str:
+    """The command that gives this verdict again."""
+    words = ["slo-gate", "check", *options["results"]]
+    for name, key in (
+        ("--policy", "policy_path"),
+        ("--preset", "preset"),
+        ("--profile", "profile"),
+        ("--tool", "tool"),
+    ):
+        words += [name, options[key]] if options[key] else []
+    for item in options["stated"]:
+        words += ["--set", item]
+    words += ["--fail-on", options["fail_on"]] if options["fail_on"] != "fail" else []
+    words += ["--report-only"] if options["report_only"] else []
+    return shlex.join(words)
