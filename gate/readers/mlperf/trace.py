@@ -1,0 +1,127 @@
+"""LoadGen's trace: each sample's E2E and TTFT. It is not JSON (it doubles quotes): read by line."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from ...model import Floats, Requests
+from .. import _rows
+from .._source import Source
+from .said import WHOLE
+
+_EVENT = re.compile(rb'\{"name":"(Sample|Token|Token_Latency)",[^\n]*?"ph":\s*"[bC]"[^\n]*')
+_SAMPLE = re.compile(
+    rb'"ts":(\d{1,15})\.(\d{3}),"args":\{"sample_seq":(\d{1,15}),"query_seq":\d+,"sample_idx":\d+,'
+    rb'"issue_start_ns":(-?\d{1,18}),"complete_ns":(-?\d{1,18})\}\}'
+)
+_FIRST = re.compile(
+    rb'"ts":(\d{1,15})\.(\d{3}),"args":\{ ?"issue_delay":(-?\d{1,18}),"issue_to_done":(-?\d{1,18})\}\}'
+)
+_END = b'{"name":"LastTrace"}'
+_TIES = "{} first tokens have the scheduled time and issue delay of another: paired in the order of the log"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The samples in the order LoadGen issued them; times in ns since the test began."""
+
+    seq: list[int]
+    scheduled_ns: list[int]
+    complete_ns: list[int]  # after the schedule
+    ttft_ns: list[float] | None  # after the schedule; NaN where none was logged
+    notes: tuple[str, ...]
+
+
+class _Answer(msgspec.Struct):
+    seq_id: int
+    token_count: int | None = None
+
+
+def read(source: Source) -> Trace:
+    """The samples. Raises InputError when the trace is cut short, empty or an event is malformed."""
+    data = source.data
+    if data.rfind(_END) < 0:
+        raise source.fail("the trace ends in the middle: it has no LastTrace", hint=WHOLE)
+    samples: dict[int, tuple[int, int, int]] = {}  # seq -> scheduled, issue delay, complete
+    by_time: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # Server: no sample id
+    by_seq: dict[int, int] = {}  # SingleStream and MultiStream
+    for event in _EVENT.finditer(data):
+        name, line = event[1], event[0]
+        found = (_FIRST if name == b"Token_Latency" else _SAMPLE).search(line)
+        if found is None:
+            number = data[: event.start()].count(b"\n") + 1
+            raise source.fail(f"the {name.decode()} event is malformed", f"line {number}", WHOLE)
+        at = int(found[1] + found[2])  # microseconds with three decimals: ns
+        if name == b"Token_Latency":
+            by_time[at, int(found[3])].append(int(found[3]) + int(found[4]))
+        elif name == b"Token":
+            by_seq[int(found[3])] = int(found[5])
+        elif int(found[3]) in samples:
+            raise source.fail(f"contradicts itself: sample {int(found[3])} completes twice")
+        else:
+            samples[int(found[3])] = (at, int(found[4]), int(found[5]))
+    if not samples:
+        raise source.fail("holds no completed sample", hint="run the benchmark again")
+    return _joined(source, samples, by_time, by_seq)
+
+
+def _joined(
+    source: Source,
+    samples: dict[int, tuple[int, int, int]],
+    by_time: dict[tuple[int, int], list[int]],
+    by_seq: dict[int, int],
+) -> Trace:
+    order = sorted(samples)
+    tied = sum(len(values) for values in by_time.values() if len(values) > 1)
+    firsts: list[float] = []
+    for seq in order:
+        at, delay, _ = samples[seq]
+        waiting = by_time.get((at, delay))
+        firsts.append(float(by_seq.pop(seq, np.nan)) if not waiting else float(waiting.pop(0)))
+    left = len(by_seq) + sum(len(values) for values in by_time.values())
+    if left:
+        raise source.fail(f"contradicts itself: {left} first tokens belong to no completed sample")
+    return Trace(
+        order,
+        [samples[seq][0] for seq in order],
+        [samples[seq][2] for seq in order],
+        None if np.isnan(firsts).all() else firsts,
+        (_TIES.format(tied),) if tied else (),
+    )
+
+
+def tokens(source: Source, trace: Trace) -> tuple[Floats | None, str]:
+    """Output tokens of every sample by the accuracy log; None and why, where some are not there.
+
+    Raises InputError when the log is broken or of other samples.
+    """
+    counted = {row.seq_id: row.token_count for row in source.array(_Answer)}
+    if not counted:
+        return None, "mlperf_log_accuracy.json is empty"
+    strangers = len(counted.keys() - set(trace.seq))
+    if strangers:
+        raise source.fail(f"contradicts the trace: {strangers} of its samples are not there")
+    missing = sum(counted.get(seq) is None for seq in trace.seq)
+    if missing:
+        return None, f"mlperf_log_accuracy.json has no token_count of {missing} of {len(trace.seq)} samples"
+    column = np.array([counted[seq] for seq in trace.seq], dtype=np.float64)
+    if (column < 0).any() or (column > 1e12).any():
+        raise source.fail("expected a count of tokens", "token_count")
+    return column, ""
+
+
+def columns(trace: Trace, output_tokens: Floats | None) -> Requests:
+    """The samples as rows, by the shared failure rule."""
+    return _rows.requests(
+        errors=np.zeros(len(trace.seq), dtype=np.bool_),
+        ttft_s=None if trace.ttft_ns is None else np.array(trace.ttft_ns) / 1e9,
+        e2e_s=np.array(trace.complete_ns, dtype=np.float64) / 1e9,
+        output_tokens=output_tokens,
+        start_s=np.array(trace.scheduled_ns, dtype=np.float64) / 1e9,
+        order="submission",
+    )
