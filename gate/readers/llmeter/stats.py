@@ -53,7 +53,7 @@ def read(source: Source) -> Run:
         load=facts.load,
         duration_s=facts.duration_s,
         date=facts.date,
-        total_output_tokens=None if counts.failed else doc.number("total_output_tokens"),
+        total_output_tokens=doc.number("total_output_tokens"),
         definitions={"ttft": "time_to_first_token", **files.DEFINITIONS},
         tool_reported=reported(doc),
         unsuitable=unsuitable,
