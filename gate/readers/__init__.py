@@ -6,7 +6,7 @@ A new reader is one module here, its name in READERS, a fixture folder and a row
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -31,6 +31,14 @@ class Reader(Protocol):
 
     def companions(self, sources: Sequence[Source], /) -> Mapping[Source, str]:
         """Of the files this reader claimed, those another one already covers, and why."""
+
+
+@runtime_checkable
+class SetReader(Reader, Protocol):
+    """A reader whose runs come from several files together: scrapes of counters give differences."""
+
+    def read_set(self, sources: Sequence[Source], /) -> Sequence[Run]:
+        """The runs of all these files. Raises InputError like `read`, which reads one file alone."""
 
 
 READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, llmperf, vllm)
@@ -88,6 +96,11 @@ def _twin(source: Source, same_size: list[Source]) -> Source | None:
 def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Iterable[Run]:
     reader = group[0][0]
     covered = reader.companions([source for _, source in group])
+    if isinstance(reader, SetReader):
+        for source, why in covered.items():
+            notes.append(f"{source.name}: not counted, {why}")
+        yield from reader.read_set([source for _, source in group if source not in covered])
+        return
     for _, source in group:
         if source in covered:
             notes.append(f"{source.name}: not counted, {covered[source]}")

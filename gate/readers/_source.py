@@ -37,12 +37,18 @@ _CONSTANT = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b')
 
 
 class Source:
-    """A file (or stdin), read lazily. `gaps` says whether inter-chunk gaps are wanted."""
+    """A file (or stdin), read lazily. `gaps` says whether inter-chunk gaps are wanted.
 
-    def __init__(self, path: Path | None, name: str, *, gaps: bool = False) -> None:
+    `attempted_counter` is the policy's `evidence.attempted`: the gateway's counter of all requests.
+    """
+
+    def __init__(
+        self, path: Path | None, name: str, *, gaps: bool = False, attempted_counter: str | None = None
+    ) -> None:
         self.path = path  # None is stdin
         self.name = name  # as the caller named it; shown in every message
         self.gaps = gaps
+        self.attempted_counter = attempted_counter
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"

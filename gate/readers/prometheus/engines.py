@@ -1,0 +1,205 @@
+"""Which series of which engine mean what, read in their sources (docs/readers.md names the versions).
+
+Names are compared with `:` and `.` as `_`, because relabelling and OpenTelemetry change both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from msgspec import Struct
+
+Labels = tuple[tuple[str, str], ...]  # sorted, without `le`
+
+GOOD_REASONS = frozenset({"stop", "length", "repetition", "tool_calls"})
+_MODEL_LABELS = ("model_name", "model", "gen_ai_request_model", "gen_ai_response_model")
+_SUFFIXES = ("_bucket", "_sum", "_count", "_created")
+
+
+class Engine(Struct, frozen=True, eq=False):
+    """One kind of server: its histograms and counters by canonical family name."""
+
+    name: str
+    tool: str  # for people and for the policy's evidence.tool
+    histograms: Mapping[str, str]  # family -> metric; also "length" and the older "itl_old", "tpot_old"
+    finished: str = ""  # counter of finished requests, whatever became of them
+    succeeded: str = ""  # counter of good ones, or by finished_reason
+    failed: tuple[str, ...] = ()  # counters of requests that failed
+    within_finished: bool = False  # failed ones are counted as finished too
+    tokens: str = ""
+    scale: float = 1.0  # seconds a unit of `le`
+    floored: bool = False  # values are floored to whole units: le=100 counts what is under 101
+    definitions: Mapping[str, str] | None = None
+    no_metric: Mapping[str, str] | None = None  # metric -> why it is not judged whatever is there
+
+
+_SGLANG_ITL = (
+    "SGLang spreads the time of a chunk evenly over its tokens, which hides pauses;"
+    " measure gaps at the client, for example with vllm bench serve --save-detailed"
+)
+SGLANG_OLD_TPOT = (
+    "sglang:time_per_output_token_seconds observes a running mean several times a request, which is not TPOT;"
+    " upgrade to a server that exports request_time_per_output_token_seconds, or measure at the client"
+)
+
+ENGINES: tuple[Engine, ...] = (
+    Engine(
+        "vllm",
+        "vLLM server",
+        {
+            "vllm_time_to_first_token_seconds": "ttft",
+            "vllm_request_time_per_output_token_seconds": "tpot",
+            "vllm_inter_token_latency_seconds": "itl",
+            "vllm_time_per_output_token_seconds": "itl_old",
+            "vllm_e2e_request_latency_seconds": "e2e",
+            "vllm_request_generation_tokens": "length",
+        },
+        succeeded="vllm_request_success",
+        tokens="vllm_generation_tokens",
+        definitions={
+            "ttft": "time_to_first_token_seconds: arrival at the API server to the first output processed",
+            "tpot": "request_time_per_output_token_seconds: decode time / (tokens - 1), 0 for one token",
+            "itl": "inter_token_latency_seconds: one gap an engine step, however many tokens it gave",
+            "e2e": "e2e_request_latency_seconds: arrival at the API server to the last output processed",
+        },
+    ),
+    Engine(
+        "sglang",
+        "SGLang server",
+        {
+            "sglang_time_to_first_token_seconds": "ttft",
+            "sglang_request_time_per_output_token_seconds": "tpot",
+            "sglang_time_per_output_token_seconds": "tpot_old",
+            "sglang_inter_token_latency_seconds": "itl",
+            "sglang_e2e_request_latency_seconds": "e2e",
+        },
+        finished="sglang_num_requests",
+        failed=("sglang_num_aborted_requests",),
+        within_finished=True,
+        tokens="sglang_generation_tokens",
+        definitions={
+            "ttft": "time_to_first_token_seconds: creation of the request to its first output",
+            "tpot": "request_time_per_output_token_seconds: decode time a token, one value a request",
+            "itl": "inter_token_latency_seconds: time of a chunk / its tokens, once a token",
+            "e2e": "e2e_request_latency_seconds: creation of the request to its end",
+        },
+        no_metric={"itl": _SGLANG_ITL},
+    ),
+    Engine(
+        "trtllm",
+        "TensorRT-LLM server",
+        {
+            "trtllm_time_to_first_token_seconds": "ttft",
+            "trtllm_time_per_output_token_seconds": "tpot",
+            "trtllm_e2e_request_latency_seconds": "e2e",
+        },
+        succeeded="trtllm_request_success",
+        failed=("trtllm_request_error",),
+        tokens="trtllm_generation_tokens",
+        definitions={
+            "ttft": "time_to_first_token_seconds: arrival to first token; a value of 0 is not observed",
+            "tpot": "time_per_output_token_seconds: one value a request; a value of 0 is not observed",
+            "e2e": "e2e_request_latency_seconds: arrival to last token; a value of 0 is not observed",
+        },
+    ),
+    Engine(
+        "triton",
+        "Triton Inference Server",
+        {"nv_inference_first_response_histogram_ms": "ttft"},
+        succeeded="nv_inference_request_success",
+        failed=("nv_inference_request_failure",),
+        scale=1e-3,
+        floored=True,
+        definitions={"ttft": "first_response_histogram_ms: arrival to first response, floored to whole ms"},
+    ),
+    Engine(
+        "otel",
+        "OpenTelemetry GenAI server",
+        {
+            "gen_ai_server_time_to_first_token": "ttft",
+            "gen_ai_server_time_per_output_token": "tpot",
+            "gen_ai_server_request_duration": "e2e",
+        },
+        definitions={
+            "ttft": "gen_ai.server.time_to_first_token: queue and prefill, successful responses only",
+            "tpot": "gen_ai.server.time_per_output_token: (duration - TTFT) / later tokens, successful only",
+            "e2e": "gen_ai.server.request.duration, of responses without error.type",
+        },
+    ),
+)
+
+
+class Part(Struct, frozen=True, eq=False):
+    """What one series is: `role` is bucket, sum, count, created, finished, succeeded, failed or tokens."""
+
+    engine: Engine
+    role: str
+    metric: str = ""  # of a histogram
+
+
+def _table() -> dict[str, Part]:
+    parts: dict[str, Part] = {}
+    for engine in ENGINES:
+        for family, metric in engine.histograms.items():
+            for name in (family, f"{family}_seconds") if engine.name == "otel" else (family,):
+                parts |= {f"{name}{end}": Part(engine, end[1:], metric) for end in _SUFFIXES}
+        counters = {engine.finished: "finished", engine.succeeded: "succeeded", engine.tokens: "tokens"}
+        counters |= dict.fromkeys(engine.failed, "failed")
+        for name, role in counters.items():
+            if name:
+                parts |= {name: Part(engine, role), f"{name}_total": Part(engine, role)}
+                parts[f"{name}_created"] = Part(engine, "created")
+    return parts
+
+
+_PARTS = _table()
+_BARE_TRTLLM = {name.removeprefix("trtllm_") for name in _PARTS if name.startswith("trtllm_")}
+
+
+def canonical(name: str) -> str:
+    """The name with every separator as `_`."""
+    return name.replace(":", "_").replace(".", "_")
+
+
+@lru_cache(maxsize=4096)
+def part(name: str, labels: Labels) -> Part | None:
+    """What the series of that canonical name is, None when no engine writes it.
+
+    TensorRT-LLM before 1.1 wrote its names without a prefix; its engine_type label tells them.
+    """
+    if name in _BARE_TRTLLM and any(key == "engine_type" for key, _ in labels):
+        name = f"trtllm_{name}"
+    return _PARTS.get(name)
+
+
+def model(labels: Labels) -> str | None:
+    """The model a series is about."""
+    named = dict(labels)
+    return next((named[key] for key in _MODEL_LABELS if named.get(key)), None)
+
+
+def half(labels: Labels) -> str:
+    """`prefill` or `decode` for a worker of a disaggregated deployment, else empty."""
+    role = dict(labels).get("engine_type", "")
+    return role if role in ("prefill", "decode") else ""
+
+
+def target(labels: Labels) -> Labels:
+    """Which process was scraped; empty for a plain exposition, which is one process."""
+    return tuple(pair for pair in labels if pair[0] in ("instance", "pod"))
+
+
+def failed_series(found: Part, labels: Labels) -> bool:
+    """Whether the series is about failed requests: a bad finished_reason, or an OTel error.type."""
+    named = dict(labels)
+    if found.role == "failed" or named.get("error_type"):
+        return True
+    reason = named.get("finished_reason")
+    return found.role == "succeeded" and reason is not None and reason not in GOOD_REASONS
+
+
+def not_streamed(labels: Labels) -> bool:
+    """Whether SGLang marks the requests as not streamed."""
+    named = dict(labels)
+    return named.get("is_streaming", named.get("stream", "")).lower() == "false"
