@@ -77,6 +77,11 @@ def show(value: float | None, unit: str, against: float | None = None) -> str:
     return shown + suffix
 
 
+def milliseconds(value_s: float) -> str:
+    """A time with two places, for conventions set side by side: 7.07 ms, 12.00 ms."""
+    return f"{value_s * 1e3:.2f} ms"
+
+
 def about(n: int) -> str:
     """A whole number rounded up to two digits: an estimate must not look exact."""
     step = 10 ** max(0, len(str(n)) - 2)

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
+from .. import units
 from ..model import (
     Aggregate,
     Bools,
@@ -65,6 +66,11 @@ _BLIND = (
     " with --max-num-completed-requests"
 )
 
+_UNSEEN = (
+    "LLMPerf loses a failed request together with its worker, so rows without a failure do not show that"
+    " none failed; measure with a tool that records failures, such as vllm bench serve"
+)
+
 # Beyond the limits lies no measurement, and sums would overflow.
 _Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
 _Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
@@ -76,6 +82,7 @@ class _Row(msgspec.Struct):
     end_to_end_latency_s: _Cell
     number_output_tokens: _Tokens
     number_input_tokens: _Tokens = None
+    inter_token_latency_s: _Cell = None
     error_msg: str | None = None
 
 
@@ -138,6 +145,7 @@ def _read_rows(source: Source) -> Run:
         *_disagreement(rows, counts),
         *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
         *_idle(table, facts),
+        *_convention(table, rows),
         _TOKENS,
     )
     return _run(
@@ -147,8 +155,23 @@ def _read_rows(source: Source) -> Run:
         table,
         counts,
         total=_rows.output_total(table),
-        unsuitable=_unsuitable(table, streams),
+        unsuitable=_unsuitable(table, streams) | ({"error_rate": _UNSEEN} if _ok(rows).all() else {}),
         notes=notes,
+    )
+
+
+def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
+    """Both conventions at the median: LLMPerf's per-token time, which contains the TTFT, and TPOT."""
+    tpot_s, theirs_s = table.tpot_s, _column([row.inter_token_latency_s for row in rows])
+    if tpot_s is None:
+        return ()
+    both = (table.status == Status.COMPLETED) & np.isfinite(tpot_s) & np.isfinite(theirs_s)
+    if not both.any():
+        return ()
+    theirs, ours = (units.milliseconds(float(np.median(column[both]))) for column in (theirs_s, tpot_s))
+    return (
+        f"the tool's inter_token_latency_s is {theirs} at the median, because it contains the TTFT; "
+        f"TPOT, the decode time per token after the first, is {ours}",
     )
 
 

@@ -1,0 +1,144 @@
+"""The docs are run: every `$ slo-gate` line works, every command, option and exit code is written down."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from gate.cli import COMMANDS, cli
+from gate.errors import Exit
+from tests.conftest import ROOT, Process
+
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *DOCS]
+RUN = re.compile(r"^\$ slo-gate (.*)$", re.MULTILINE)
+
+
+def commands_in_docs() -> list[tuple[str, str]]:
+    """Lines that can be run as they stand: those whose files are in the repository."""
+    found = []
+    for page in PAGES:
+        for line in RUN.findall(page.read_text(encoding="utf-8")):
+            words = shlex.split(line.split("#")[0].split("|")[0])
+            if any(word.startswith("examples/") for word in words):
+                found.append((page.name, line))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), commands_in_docs())
+def test_a_command_in_the_docs_gives_a_verdict(page: str, line: str, slo_gate: Process) -> None:
+    words = shlex.split(line.split("#")[0].split("|")[0])
+    done = slo_gate(*words, cwd=ROOT)
+    assert done.returncode in (Exit.PASS, Exit.FAIL, Exit.INCONCLUSIVE), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_tool_trap_in_the_docs_is_what_check_says(slo_gate: Process) -> None:
+    text = (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8")
+    assert "**7.07 ms**" in text
+    assert "**12.00 ms**" in text
+    for name in ("generic.jsonl", "demo-model_300_100_individual_responses.json"):
+        done = slo_gate(
+            "check",
+            f"examples/tool-trap/{name}",
+            "--policy",
+            "examples/tool-trap/slo.yaml",
+            "--format",
+            "json",
+            cwd=ROOT,
+        )
+        report = json.loads(done.stdout)
+        assert f"{report['metrics']['tpot_s']['p50'] * 1e3:.2f}" == "7.07"
+        assert f"{report['metrics']['ttft_s']['p50'] * 1e3:.0f}" == "500"
+    assert any("12.00 ms" in note for note in report["notes"])  # LLMPerf's own convention, under its name
+
+
+def test_the_failure_in_the_readme_is_the_demo_s(slo_gate: Process) -> None:
+    done = slo_gate("check", "chat/regressed", "--policy", "chat/slo.yaml", cwd=ROOT / "examples")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line in done.stdout.splitlines()[:2]:
+        assert line in readme
+
+
+def all_commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(cli)
+    found: list[tuple[str, click.Command]] = []
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        found.append((name, command))
+        if isinstance(command, click.Group):
+            found += [(f"{name} {sub}", command.commands[sub]) for sub in sorted(command.commands)]
+    return found
+
+
+def commands_page() -> str:
+    """docs/commands.md, made from --help."""
+    lines = ["# Commands", "", "Made from `--help`; a test holds it to that.", ""]
+    for name, command in all_commands():
+        context = click.Context(
+            command, info_name=f"slo-gate {name}", max_content_width=100, terminal_width=100
+        )
+        text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+        lines += [f"## {name}", "", "```", text, "```", ""]
+    return "\n".join(lines)
+
+
+def test_the_commands_page_is_what_help_says(request: pytest.FixtureRequest) -> None:
+    path = ROOT / "docs" / "commands.md"
+    if request.config.getoption("--update-golden"):
+        path.write_text(commands_page(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == commands_page(), (
+        "run pytest tests/test_docs.py --update-golden"
+    )
+
+
+def test_every_command_and_option_has_help() -> None:
+    for name, command in all_commands():
+        assert command.help, name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.opts[0]}"
+
+
+def test_every_exit_code_is_in_the_readme_the_docs_and_the_help() -> None:
+    help_text = dict(all_commands())["check"].epilog or ""
+    for page in (ROOT / "README.md", ROOT / "docs" / "exit-codes.md"):
+        text = page.read_text(encoding="utf-8")
+        assert {int(code) for code in Exit} <= {
+            int(c) for c in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)
+        }
+    assert {int(code) for code in Exit} <= {int(c) for c in re.findall(r"^  (\d+) ", help_text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_page_of_ours_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_no_machine_path_is_in_the_repository() -> None:
+    pattern = re.compile(r"(?<![\w.])/(work|root|home)/")
+    for path in [*PAGES, *ROOT.glob("gate/**/*.py"), *ROOT.glob("examples/*.*")]:
+        assert not pattern.search(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("build", [("good", 0), ("regressed", 1)])
+def test_the_demo_shows_what_it_says(
+    build: tuple[str, int], slo_gate: Process, golden: Callable[[str, str], None]
+) -> None:
+    name, code = build
+    done = slo_gate("check", f"chat/{name}", "--policy", "chat/slo.yaml", cwd=ROOT / "examples")
+    assert done.returncode == code
+    golden(f"demo/{name}.txt", done.stdout)
+    markdown = slo_gate(
+        "check", f"chat/{name}", "--policy", "chat/slo.yaml", "--format", "markdown", cwd=ROOT / "examples"
+    )
+    golden(f"demo/{name}.md", markdown.stdout)

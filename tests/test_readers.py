@@ -1,0 +1,208 @@
+"""What holds for every reader, over every fixture: who claims what, and that nothing breaks a reader."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gate import readers
+from gate.errors import InputError, UsageError
+from gate.model import Requests, Run, Status
+from gate.readers._source import Source
+from tests.conftest import FIXTURES, ROOT, SHARED
+
+NAMES = [reader.NAME for reader in readers.READERS]
+NEEDED = ("typical", "failures", "empty", "truncated")
+
+
+def files(reader: str, *cases: str) -> list[Path]:
+    """The result files of a reader's cases (all cases when none is named)."""
+    folder = FIXTURES / reader
+    chosen = [folder / case for case in cases] or sorted(folder.iterdir())
+    return [p for case in chosen for p in sorted(case.rglob("*")) if p.is_file() and p.name != "ORIGIN.md"]
+
+
+def source(path: Path) -> Source:
+    return Source(path, path.name)
+
+
+GOOD = [
+    (name, path) for name in NAMES for path in files(name) if path.parts[-2] not in ("empty", "truncated")
+]
+ALL = [(name, path) for name in NAMES for path in files(name)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_reader_has_its_fixtures_and_says_where_they_are_from(name: str) -> None:
+    cases = {case.name for case in (FIXTURES / name).iterdir()}
+    assert set(NEEDED) <= cases
+    for case in cases:
+        assert (FIXTURES / name / case / "ORIGIN.md").is_file(), f"{name}/{case} has no ORIGIN.md"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_reader_has_its_row_in_the_docs(name: str) -> None:
+    text = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in text
+
+
+def test_reader_names_are_unique_and_in_order() -> None:
+    assert sorted(set(NAMES)) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), GOOD, ids=lambda value: value if isinstance(value, str) else value.name
+)
+def test_a_fixture_is_claimed_by_its_own_reader_only(name: str, path: Path) -> None:
+    claims = [r.NAME for r in readers.READERS if r is not readers.FALLBACK and r.sniff(source(path))]
+    if claims or name == readers.FALLBACK.NAME:
+        assert claims == ([] if name == readers.FALLBACK.NAME else [name])
+    else:  # a side file beside a result: known by its name, or refused
+        assert readers._files.side_file(source(path), readers._side_files())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_case_is_read_or_refused_as_a_set(name: str) -> None:
+    for case in sorted((FIXTURES / name).iterdir()):
+        try:
+            reading = readers.read([str(case)])
+        except InputError as error:
+            assert error.message
+            assert error.where
+            assert case.name not in ("typical", "failures")
+            continue
+        assert {run.tool for run in reading.runs} != set()
+        for run in reading.runs:
+            consistent(run)
+
+
+def consistent(run: Run) -> None:
+    """What every Run promises, whatever the tool."""
+    counts = run.counts
+    assert counts.attempted == counts.completed + counts.failed
+    assert min(counts.attempted, counts.failed, counts.cancelled, counts.warmup) >= 0
+    assert run.sha256
+    assert run.format
+    rows = run.evidence
+    if not isinstance(rows, Requests):
+        return
+    number = np.bincount(rows.status, minlength=4).tolist()
+    assert [counts.completed, counts.failed, counts.cancelled, counts.warmup] == number
+    done = rows.status == Status.COMPLETED
+    for column in (rows.ttft_s, rows.e2e_s):
+        if column is not None:
+            assert len(column) == len(rows)
+            assert (column[done] > 0).all()
+            assert np.isfinite(column[done]).all()
+    if rows.ttft_s is not None and rows.e2e_s is not None:
+        assert (rows.e2e_s[done] >= rows.ttft_s[done] - 1e-5).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_failures_case_holds_failures_or_says_that_they_are_invisible(name: str) -> None:
+    runs = readers.read([str(FIXTURES / name / "failures")]).runs
+    seen = sum(run.counts.failed for run in runs)
+    said = any("fail" in note.lower() for run in runs for note in run.notes)
+    blind = any("error_rate" in run.unsuitable for run in runs)
+    assert seen or said or blind
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_or_truncated_case_is_never_a_run_with_completed_requests(name: str) -> None:
+    for case in ("empty", "truncated"):
+        try:
+            runs = readers.read([str(FIXTURES / name / case)]).runs
+        except InputError:
+            continue
+        assert case == "empty" or all(run.notes for run in runs)
+        assert case == "truncated" or all(run.counts.completed == 0 for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), ALL, ids=lambda value: value if isinstance(value, str) else value.name
+)
+def test_a_file_cut_anywhere_gives_an_input_error_or_a_consistent_run(
+    name: str, path: Path, tmp_path: Path
+) -> None:
+    stored = path.read_bytes()
+    data = gzip.decompress(stored) if path.suffix == ".gz" else stored
+    for share in (0.03, 0.37, 0.74, 0.98):
+        cut = tmp_path / f"{share}" / path.name.removesuffix(".gz")
+        cut.parent.mkdir()
+        cut.write_bytes(data[: int(len(data) * share)])
+        for tool in (None, name):
+            try:
+                runs = readers.read([str(cut)], tool=tool).runs
+            except (InputError, UsageError):
+                continue
+            for run in runs:
+                consistent(run)
+
+
+def test_the_same_run_is_not_counted_twice_from_a_folder_and_its_file(tmp_path: Path) -> None:
+    path = files("vllm", "typical")[0]
+    once = readers.read([str(path)]).runs
+    twice = readers.read([str(path), str(path.parent)])
+    assert len(twice.runs) == len(once)
+    assert any("same content" in note for note in twice.notes)
+
+
+def test_a_folder_of_side_files_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text("version: 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no result among the files"):
+        readers.read([str(tmp_path)])
+
+
+def test_an_unknown_result_in_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text(
+        '{"ttft_s": 0.1, "e2e_s": 1, "output_tokens": 9}\n', encoding="utf-8"
+    )
+    (tmp_path / "other.json").write_text('{"something": "else"}', encoding="utf-8")
+    with pytest.raises(InputError, match="no reader knows it") as caught:
+        readers.read([str(tmp_path)])
+    assert caught.value.where.endswith("other.json")
+
+
+def test_several_claims_are_an_error_that_names_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = files("vllm", "typical")[0]
+    twins = tuple(r for r in readers.READERS if r.NAME in ("vllm", "llmperf"))
+    monkeypatch.setattr(readers.READERS[NAMES.index("llmperf")], "sniff", lambda _: True)
+    monkeypatch.setattr(readers, "READERS", twins)
+    with pytest.raises(InputError, match="several readers claim this file: llmperf, vllm") as caught:
+        readers.claim(source(path))
+    assert "--tool" in caught.value.hint
+
+
+# ---- the shared folders -------------------------------------------------------------------
+
+
+def shared_files() -> list[Path]:
+    return sorted(
+        p for folder in ("results", "public-results") for p in (SHARED / folder).rglob("*") if p.is_file()
+    )
+
+
+def test_every_shared_file_is_claimed_by_one_reader_or_refused_with_a_reason(shared: Path) -> None:
+    for path in shared_files():
+        try:
+            reader = readers.claim(source(path))
+        except InputError as error:
+            assert error.message, path
+            assert error.hint, path
+            continue
+        assert reader.NAME in NAMES
+
+
+def test_no_shared_file_breaks_the_reader_that_claims_it(shared: Path) -> None:
+    for path in shared_files():
+        if path.stat().st_size > 4_000_000:
+            continue
+        try:
+            runs = readers.read([str(path)]).runs
+        except InputError:
+            continue
+        for run in runs:
+            consistent(run)
