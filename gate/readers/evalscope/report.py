@@ -183,7 +183,7 @@ def _means(doc: Doc) -> dict[str, float]:
         for key, (metric, scale) in _MEANS.items()
         if (value := doc.number(key)) is not None and value >= 0
     }
-    if "Average package latency (s)" in doc:  # 0.10: its "time per output token" is E2E / tokens
+    if "Average package latency (s)" in doc:  # 0.10: its "time per output token" is test duration / tokens
         found.pop("tpot", None)
     return found
 
