@@ -54,6 +54,10 @@ class Requests(Struct, frozen=True, eq=False):
     start_s: Floats | None = None  # any origin; only differences mean anything
     gaps: Gaps | None = None  # decoded only when a rule asks for ITL
     order: str = "unknown"  # start, submission, completion or unknown
+    queue_s: Floats | None = None  # waited in the client before it was sent: in no latency
+    server_queue_s: Floats | None = None  # waited in the server, as the server says: part of TTFT
+    ids: tuple[str, ...] | None = None  # as the tool names its requests
+    rows: NDArray[np.int64] | None = None  # place in the run as it was read, from 0; None: as they stand
 
     def __len__(self) -> int:
         return len(self.status)
@@ -378,6 +382,135 @@ class Goodput(Struct, frozen=True):
     range: tuple[float, float] | None = None  # of the fraction, from marginals
 
 
+class Percentiles(Struct, frozen=True):
+    """P50, P90 and P99 of one latency over completed requests, nearest rank."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+class LengthBucket(Struct, frozen=True):
+    """The requests whose input or output length lies in [low, high] tokens."""
+
+    low: int
+    high: int
+    n: int  # attempted by input length, completed by output length: a failed one has no output
+    good: int | None  # None without a goodput section
+    misses: Misses | None
+    ttft_s: Percentiles | None
+    e2e_s: Percentiles | None
+
+
+class TtftParts(Struct, frozen=True):
+    """Where the time to the first token goes, as means (which add up) and P99s (which do not), in s."""
+
+    of: str  # "completed", or "missed ttft": those that broke their TTFT bound
+    n: int
+    client_queue: tuple[float, float] | None  # (mean, P99), before the request was sent: on top of TTFT
+    server_queue: tuple[float, float] | None  # (mean, P99)
+    rest: tuple[float, float]  # (mean, P99) of TTFT less the server's queue: network and prefill
+
+
+class WorstRequest(Struct, frozen=True):
+    """A completed request far from its bounds."""
+
+    input: str
+    row: int  # place in its run as the file has it, from 0
+    id: str | None
+    ttft_s: float | None
+    tpot_s: float | None
+    e2e_s: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    broke: tuple[str, ...]  # the metrics whose bound it broke
+    times_bound: float | None  # its worst value / bound; None without a goodput section
+
+
+class WorstRun(Struct, frozen=True):
+    """A judged run with more misses than others."""
+
+    input: str
+    good: int
+    attempted: int
+    share_of_misses: float  # of all misses of the judged runs
+
+
+class Attribution(Struct, frozen=True):
+    """Which of the judged requests missed, and where the time went."""
+
+    by_input: tuple[LengthBucket, ...]  # quarters of the requests, fewer where lengths repeat
+    by_output: tuple[LengthBucket, ...]
+    ttft_parts: tuple[TtftParts, ...]  # empty where no file has a queue time
+    worst_runs: tuple[WorstRun, ...]  # with misses, most first; empty for one run
+    worst_requests: tuple[WorstRequest, ...]
+
+
+class Needed(Struct, frozen=True):
+    """The bound at which a share would be met, all else as it is. Rounded up to three digits."""
+
+    point: float | None  # s, by the estimate; None: at no bound
+    confident: float | None  # s, with the policy's confidence; None under `decide: point`, or at no bound
+    why: str = ""  # why there is none
+
+
+class MovedPoint(Struct, frozen=True):
+    """Goodput at another bound."""
+
+    max_s: float
+    good: int
+    fraction: float
+    verdict: str  # pass, fail or undecided, as the policy decides
+
+
+class Move(Struct, frozen=True):
+    """One per-request bound, moved while the others stay."""
+
+    id: str  # "ttft", "e2e[output_tokens<300]"
+    metric: str
+    max_s: float  # as the policy has it
+    points: tuple[MovedPoint, ...]  # ascending, the policy's own bound among them where it is in range
+    needed: Needed
+    only: int  # misses that break this bound alone: what removing it would gain
+    gain_at_10_percent: float  # goodput gained by a bound 10 % looser, as a share
+    gain_at_most: float  # goodput gained without the bound
+
+
+class MovedObjective(Struct, frozen=True):
+    """A percentile objective and the bound at which it would be met."""
+
+    id: str
+    bound: float
+    needed: Needed
+
+
+class Grid(Struct, frozen=True):
+    """Goodput at each pair of two bounds."""
+
+    x: str  # id of a Move
+    y: str
+    x_max_s: tuple[float, ...]
+    y_max_s: tuple[float, ...]
+    fraction: tuple[tuple[float, ...], ...]  # one row for each of y_max_s
+
+
+class WhatIf(Struct, frozen=True):
+    """Goodput as its bounds move."""
+
+    policy: Policy
+    inputs: tuple[str, ...]
+    attempted: int
+    good: int | None  # None without a goodput section
+    target: float | None
+    confidence: float | None  # None under `decide: point`
+    verdict: str | None  # of goodput as it is
+    binding: str | None  # the Move whose removal gains most; None where nothing is gained
+    moves: tuple[Move, ...]
+    grid: Grid | None
+    objectives: tuple[MovedObjective, ...]
+    notes: tuple[str, ...] = ()
+
+
 class RunReport(Struct, frozen=True):
     """One run as the report shows it."""
 
@@ -444,6 +577,8 @@ class Report(Struct, frozen=True):
     change: str = ""  # against the baseline, with its interval
     report_only: bool = False
     loads: tuple[LoadReport, ...] = ()  # ascending; runs of one load that must not pool stand apart
+    attribution: Attribution | None = None  # None where a judged run has no rows
+    measure_next: str = ""  # one paragraph, only where the data shows a weakness
 
 
 class ErrorReport(Struct, frozen=True):

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ..model import Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status
+from ..model import Counts, Evidence, Gaps, Policy, Requests, Run, Status
 
 OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
@@ -42,6 +42,12 @@ def prepare(run: Run, policy: Policy) -> Prepared:
     return Prepared(run, rows, _counts(rows), window, (*notes, *_too_short(rows, run)))
 
 
+_COLUMNS = (
+    *("status", "ttft_s", "e2e_s", "output_tokens", "input_tokens", "start_s"),
+    *("queue_s", "server_queue_s"),
+)
+
+
 def _in_order(rows: Requests) -> Requests:
     """Rows by start time where it is known, else as they stand in the file."""
     if rows.start_s is None or not np.isfinite(rows.start_s).all():
@@ -50,19 +56,10 @@ def _in_order(rows: Requests) -> Requests:
         return replace(rows, order="start")
     by = np.argsort(rows.start_s, kind="stable")
 
-    def pick(column: Floats | None) -> Floats | None:
-        return None if column is None else column[by]
-
-    return Requests(
-        rows.status[by],
-        pick(rows.ttft_s),
-        pick(rows.e2e_s),
-        pick(rows.output_tokens),
-        pick(rows.input_tokens),
-        rows.start_s[by],
-        None if rows.gaps is None else _reorder(rows.gaps, by),
-        "start",
-    )
+    columns = {name: column[by] for name in _COLUMNS if (column := getattr(rows, name)) is not None}
+    gaps = None if rows.gaps is None else _reorder(rows.gaps, by)
+    ids = None if rows.ids is None else tuple(rows.ids[row] for row in by.tolist())
+    return replace(rows, **columns, gaps=gaps, ids=ids, rows=by, order="start")
 
 
 def _reorder(gaps: Gaps, by: NDArray[np.int64]) -> Gaps:

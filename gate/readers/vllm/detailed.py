@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ...model import Counts, Floats, Gaps, Requests, Status
 from .. import _rows
@@ -45,7 +46,18 @@ def requests(doc: Doc) -> tuple[Requests, list[str]]:
         gaps=gaps,
         order="submission",
     )
+    rows = replace(
+        rows,
+        queue_s=_if_whole(doc, "queue_times", len(rows)),
+        server_queue_s=_if_whole(doc, "server_queue_times", len(rows)),
+    )
     return rows, [*notes, *_rows.failure_note(rows, messages)]
+
+
+def _if_whole(doc: Doc, key: str, n: int) -> Floats | None:
+    """A column that explains and judges nothing: one that does not fit is no reason to refuse the file."""
+    column = doc.floats(key)
+    return column if column is not None and len(column) == n and np.isfinite(column).any() else None
 
 
 _COLUMNS = ("ttfts", "output_lens", "latencies", "input_lens", "start_times")
