@@ -18,7 +18,7 @@ from ._source import Doc, Source
 
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
-SIDE_FILES: Mapping[str, str] = {"perf-changelog.yaml": "the list of InferenceX's changes"}
+SIDE_FILES: Mapping[str, str] = {}
 
 _ROW = frozenset(("hw", "conc", "model", "framework", "precision"))
 _BODY = frozenset(("tput_per_gpu", "request_metrics"))

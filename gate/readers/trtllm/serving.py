@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from ...model import Aggregate, Bools, Counts, Floats, Requests, Run
@@ -16,6 +18,7 @@ _NOT_STREAMED = (
     "the run was not streamed (--non-streaming writes a TTFT of -1 s, and a TPOT that contains it); "
     "run it without --non-streaming"
 )
+_NEVER = dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED)
 _ABSENT = "the file states no percentile of {}: name it in --percentile-metrics, or use --save-detailed"
 _DEFINITIONS = {
     "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
@@ -34,56 +37,66 @@ def sniff(source: Source) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What the object's evidence is, and what must be said of it."""
+
+    evidence: Requests | Aggregate
+    counts: Counts
+    tokens: float | None
+    streaming: bool | None
+    unsuitable: dict[str, str]
+    notes: list[str]
+    longest_s: float = 0.0  # E2E, 0 where unknown
+
+
 def run(source: Source, doc: Doc) -> Run:
     """The run of one object. Raises InputError where it contradicts itself."""
     stated = _bench.statistics(doc, "_ms", 1000, missing_s=_NEVER_S)
-    never = "ttft" not in stated and doc.number("mean_ttft_ms") == _NEVER_S * 1000
-    evidence: Requests | Aggregate
-    if "ttfts" in doc or "e2els" in doc:
-        evidence, streaming, unsuitable, notes = _detailed(doc)
-        counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
-        notes += _bench.against_totals(doc, counts, tokens) + _unsent(doc, counts)
-        longest_s = float(np.nanmax(evidence.e2e_s)) if evidence.e2e_s is not None else 0.0
-    else:
-        counts, notes = _counts(doc)
-        evidence = _bench.aggregate(doc, stated, counts.completed, "--save-detailed")
-        unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if counts.completed else {}
-        tokens, longest_s = doc.number("total_output_tokens"), 0.0
-        streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
-        if tokens == counts.completed:
-            unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
-    if never or streaming is False:
-        why = _NOT_STREAMED if never else _streaming.NOT_STREAMED
-        streaming, unsuitable = False, {**unsuitable, **dict.fromkeys(("ttft", "tpot", "itl"), why)}
+    found = _detailed(doc) if "ttfts" in doc or "e2els" in doc else _aggregate(doc, stated)
+    if never := "ttft" not in stated and doc.number("mean_ttft_ms") == _NEVER_S * 1000:
+        stated = {"e2e": stated.get("e2e", {})}  # the tool's TPOT contains the -1 s
+        found = replace(found, unsuitable={**found.unsuitable, **_NEVER})
     load, load_notes = _bench.load(doc)
     duration_s = _bench.duration(doc)
     return Run(
         input=source.name,
         sha256=source.sha256,
-        format="trtllm detailed" if isinstance(evidence, Requests) else "trtllm aggregate",
+        format="trtllm detailed" if isinstance(found.evidence, Requests) else "trtllm aggregate",
         tool="trtllm",
-        evidence=evidence,
-        counts=counts,
+        evidence=found.evidence,
+        counts=found.counts,
         model=doc.text("model_id"),
         hardware=doc.text("hardware") or doc.text("gpu"),
         load=load,
         duration_s=duration_s,
         date=_bench.date(doc),
-        total_output_tokens=tokens,
-        streaming=streaming,
+        total_output_tokens=found.tokens,
+        streaming=False if never else found.streaming,
         definitions=_DEFINITIONS,
-        tool_reported=_bench.reported(doc, {"e2e": stated.get("e2e", {})} if never else stated),
-        unsuitable=unsuitable,
+        tool_reported=_bench.reported(doc, stated),
+        unsuitable=found.unsuitable,
         notes=(
             *load_notes,
-            *notes,
-            *_bench.pace_notes(load, counts, duration_s, longest_s),
-            *_bench.goodput_note(doc, counts.completed, "request_goodput:", "request_goodput"),
+            *found.notes,
+            *_bench.pace_notes(load, found.counts, duration_s, found.longest_s),
+            *_bench.goodput_note(doc, found.counts.completed, "request_goodput:", "request_goodput"),
         ),
     )
 
 
-def _detailed(doc: Doc) -> tuple[Requests, bool | None, dict[str, str], list[str]]:
+def _aggregate(doc: Doc, stated: _bench.Stated) -> _Found:
+    counts, notes = _counts(doc)
+    evidence = _bench.aggregate(doc, stated, counts.completed, "--save-detailed")
+    unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if counts.completed else {}
+    streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
+    tokens = doc.number("total_output_tokens")
+    if tokens and tokens == counts.completed:
+        unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
+    return _Found(evidence, counts, tokens, streaming, unsuitable, notes)
+
+
+def _detailed(doc: Doc) -> _Found:
     """Rows in order of issue. A failed one may have a real TTFT: only its error and its tokens say so."""
     arrays = _bench.columns(doc, ("ttfts", "output_lens", "e2els", "input_lens"), 3, _DETAIL)
     ttft_s, tokens, e2e_s = arrays["ttfts"], arrays["output_lens"], arrays["e2els"]
@@ -97,7 +110,8 @@ def _detailed(doc: Doc) -> tuple[Requests, bool | None, dict[str, str], list[str
     _bench.same_length(doc, {**lengths, "errors": len(errors)})
     wrong = np.array([bool(text) for text in errors], dtype=np.bool_)
     first_s = _first(ttft_s, wrong)
-    gaps, notes = None, []
+    gaps = None
+    notes: list[str] = []
     if doc.source.gaps and "itls" in doc:
         decoded = _bench.decode_gaps(doc, ttft_s, tokens)
         gaps, notes = decoded.gaps, [*decoded.notes]
@@ -110,11 +124,11 @@ def _detailed(doc: Doc) -> tuple[Requests, bool | None, dict[str, str], list[str
         gaps=gaps,
         order="submission",
     )
-    notes += _rows.failure_note(rows, errors)
-    if first_s is None:
-        return rows, False, dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED), notes
-    streaming, unsuitable, odd = _streaming.judge(rows)
-    return rows, streaming, unsuitable, [*notes, *odd]
+    streaming, unsuitable, odd = _streaming.judge(rows) if first_s is not None else (False, _NEVER, ())
+    counts, total = _rows.counts(rows), _rows.output_total(rows)
+    notes += [*_rows.failure_note(rows, errors), *odd, *_bench.against_totals(doc, counts, total)]
+    longest_s = float(np.nanmax(rows.e2e_s)) if rows.e2e_s is not None else 0.0
+    return _Found(rows, counts, total, streaming, unsuitable, notes + _unsent(doc, counts), longest_s)
 
 
 def _first(ttft_s: Floats, wrong: Bools) -> Floats | None:
