@@ -12,23 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Run
 from gate.readers import mlperf
-from gate.readers._source import Source
-from tests.conftest import FIXTURES
+from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE, read, source
 
-CASES = FIXTURES / "mlperf"
-SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
 ACCURACY = "mlperf_log_accuracy.json"
-
-
-def source(path: Path) -> Source:
-    return Source(path, path.name)
-
-
-def read(path: Path) -> Run:
-    (run,) = mlperf.read(source(path))
-    return run
 
 
 def content(name: str) -> str:
