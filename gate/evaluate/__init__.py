@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..errors import Exit
 from ..model import Check, InputFile, Level, Objective, Policy, Provenance, Report, Run, Verdict, Waiver
-from . import _judge, _loads, _summary, _words
+from . import _attribution, _judge, _loads, _next, _summary, _words
 from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
 from ._prepare import Prepared, prepare
@@ -44,6 +44,7 @@ def evaluate(
     found = _summary.goodput_of(chosen.runs, policy) if chosen.runs else None
     found = _summary.with_interval(found, checks)
     metrics, absent = _summary.metrics(chosen.runs) if chosen.runs else (dict.fromkeys(_columns()), [])
+    attribution = _attribution.attribute(chosen.runs, policy)
     return Report(
         verdict,
         int(code),
@@ -62,6 +63,8 @@ def evaluate(
             _summary.load_report(group, policy, group[0] in chosen.runs)
             for group in _loads.grouped(prepared).values()
         ),
+        attribution=attribution,
+        measure_next=_next.measure_next(policy, prepared, chosen.runs, metrics, attribution),
     )
 
 

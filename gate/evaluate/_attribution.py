@@ -1,0 +1,301 @@
+"""Which of the judged requests missed, and where the time went: by length, by run, by request.
+
+Computed once, over the runs at the target. Everything is counted in numpy; Python sees ten rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from .. import stats
+from ..model import (
+    REQUEST_METRICS,
+    Attribution,
+    Bools,
+    Floats,
+    LengthBucket,
+    Misses,
+    Percentiles,
+    Policy,
+    Requests,
+    Status,
+    TtftParts,
+    WorstRequest,
+    WorstRun,
+)
+from ._counting import Good, Unknown, goodput
+from ._prepare import Prepared
+
+WORST = 10  # requests named one by one
+QUARTERS = 4  # of the requests, by length: as many misses can be seen in each
+_CAUSES = ("ttft", "tpot", "e2e", "several", "failed")
+
+
+class _Judged(Struct, frozen=True, eq=False):
+    """The attempted requests of all judged runs, joined. A column is None unless every run has it."""
+
+    ttft_s: Floats | None
+    tpot_s: Floats | None
+    e2e_s: Floats | None
+    input_tokens: Floats | None
+    output_tokens: Floats | None
+    completed: Bools
+    run: NDArray[np.int64]  # which run each request is of
+    cause: NDArray[np.uint8] | None  # 0 good, then 1 + the place in _CAUSES; None without goodput
+    score: Floats | None  # worst value / bound; inf for a failed request
+    missed: dict[str, Bools]  # by metric
+
+
+def attribute(runs: Sequence[Prepared], policy: Policy) -> Attribution | None:
+    """Misses by length, run and request; None where a judged run has no rows or nothing was attempted."""
+    tables = [one.requests for one in runs if one.requests is not None]
+    if not tables or len(tables) < len(runs) or not any(one.counts.attempted for one in runs):
+        return None
+    judged = _join(runs, tables, policy)
+    return Attribution(
+        _by_length(judged, judged.input_tokens, np.ones(len(judged.completed), bool)),
+        _by_length(judged, judged.output_tokens, judged.completed),
+        _ttft_parts(runs, tables, judged),
+        _worst_runs(runs, judged),
+        _worst_requests(runs, tables, judged),
+    )
+
+
+def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) -> _Judged:
+    attempted = [rows.attempted for rows in tables]
+
+    def column(name: str) -> Floats | None:
+        cells = [getattr(rows, name) for rows in tables]
+        if any(cell is None for cell in cells) or any(name[:-2] in one.run.unsuitable for one in runs):
+            return None  # what must not be judged explains nothing
+        return np.concatenate([cell[keep] for cell, keep in zip(cells, attempted, strict=True)])
+
+    found = _goodputs(runs, policy)
+    bounded = {bound.metric for bound in policy.goodput_bounds}
+    missed = {metric: np.concatenate([one.missed[metric] for one in found]) for metric in bounded if found}
+    return _Judged(
+        column("ttft_s"),
+        column("tpot_s"),
+        column("e2e_s"),
+        column("input_tokens"),
+        column("output_tokens"),
+        np.concatenate([rows.status[keep] for rows, keep in zip(tables, attempted, strict=True)])
+        == Status.COMPLETED,
+        np.repeat(np.arange(len(runs)), [int(keep.sum()) for keep in attempted]),
+        np.concatenate([_causes(one) for one in found]) if found else None,
+        np.concatenate([one.score for one in found]) if found else None,
+        missed,
+    )
+
+
+def _goodputs(runs: Sequence[Prepared], policy: Policy) -> list[Good]:
+    """Of each run; empty where one cannot say, or the policy has no goodput section."""
+    if not policy.goodput_bounds:
+        return []
+    try:
+        found = [goodput(one, policy.goodput_bounds, policy) for one in runs if one.counts.attempted]
+    except Unknown:
+        return []
+    return [one for one in found if isinstance(one, Good)]
+
+
+def _causes(part: Good) -> NDArray[np.uint8]:
+    """0 for a good request, else 1 + the place of its cause in ttft, tpot, e2e, several, failed."""
+    cause = np.zeros(part.score.size, np.uint8)
+    broken = np.zeros(part.score.size, np.uint8)
+    for metric, missed in part.missed.items():
+        broken += missed
+        cause[missed] = 1 + _CAUSES.index(metric)
+    cause[broken > 1] = 1 + _CAUSES.index("several")
+    cause[part.failed] = 1 + _CAUSES.index("failed")
+    return cause
+
+
+# ---- by length ----------------------------------------------------------------------------
+
+
+def _by_length(judged: _Judged, tokens: Floats | None, scope: Bools) -> tuple[LengthBucket, ...]:
+    """Quarters of the requests in scope, by length; a request of unknown length is in none."""
+    if tokens is None:
+        return ()
+    known = np.flatnonzero(scope & np.isfinite(tokens))
+    if known.size == 0:
+        return ()
+    lengths = tokens[known]
+    edges = _edges(lengths)
+    bucket = np.zeros(known.size, np.uint8)
+    for edge in edges:  # three comparisons of a column are faster than a search in three edges
+        bucket += lengths > edge
+    by = np.argsort(bucket, kind="stable")  # of bytes: a radix sort; each column is then gathered once
+    ends = np.cumsum(np.bincount(bucket, minlength=len(edges) + 1))
+    rows, lengths = known[by], lengths[by]
+    done = judged.completed[rows]
+    columns = [None if column is None else column[rows] for column in (judged.ttft_s, judged.e2e_s)]
+    cause = None if judged.cause is None else judged.cause[rows]
+    return tuple(
+        _bucket(
+            lengths[part],
+            None if cause is None else cause[part],
+            [_percentiles(None if column is None else column[part][done[part]]) for column in columns],
+        )
+        for part in map(slice, [0, *ends[:-1]], ends)
+    )
+
+
+def _edges(lengths: Floats) -> list[float]:
+    """The upper ends of all quarters but the last: order statistics, each once."""
+    longest = lengths.max()
+    # One rank at a time: numpy partitions for a single one with vector instructions, five times faster.
+    ends = {stats.nearest_rank(lengths, share / QUARTERS) for share in range(1, QUARTERS)}
+    return [end for end in sorted(ends) if end < longest]
+
+
+def _bucket(
+    lengths: Floats, cause: NDArray[np.uint8] | None, percentiles: list[Percentiles | None]
+) -> LengthBucket:
+    number = None if cause is None else np.bincount(cause, minlength=1 + len(_CAUSES)).tolist()
+    return LengthBucket(
+        int(lengths.min()),
+        int(lengths.max()),
+        lengths.size,
+        None if number is None else number[0],
+        None if number is None else Misses(*number[1:]),
+        *percentiles,
+    )
+
+
+def _percentiles(values: Floats | None) -> Percentiles | None:
+    if values is None:
+        return None
+    if not np.isfinite(values).all():
+        values = values[np.isfinite(values)]
+    if values.size == 0:
+        return None
+    return Percentiles(*(stats.nearest_rank(values, share) for share in (0.5, 0.9, 0.99)))
+
+
+# ---- where the first token waits ----------------------------------------------------------
+
+
+def _ttft_parts(
+    runs: Sequence[Prepared], tables: Sequence[Requests], judged: _Judged
+) -> tuple[TtftParts, ...]:
+    """TTFT split by the queue times the files have; client waits only of an open loop.
+
+    In a closed loop a request waits in the client because the benchmark says so, not for a user.
+    """
+    open_loop = all(one.run.load is not None and one.run.load.request_rate is not None for one in runs)
+    client = _queue(tables, "queue_s") if open_loop else None
+    server = _queue(tables, "server_queue_s")
+    if judged.ttft_s is None or (client is None and server is None):
+        return ()
+    scopes = {"completed": judged.completed}
+    if "ttft" in judged.missed:
+        scopes["missed ttft"] = judged.missed["ttft"]
+    for waits in (client, server):
+        if waits is not None:
+            scopes = {name: scope & np.isfinite(waits) for name, scope in scopes.items()}
+    scopes = {name: scope & np.isfinite(judged.ttft_s) for name, scope in scopes.items()}
+    return tuple(
+        TtftParts(
+            name,
+            int(scope.sum()),
+            None if client is None else _mean_and_p99(client[scope]),
+            None if server is None else _mean_and_p99(server[scope]),
+            _mean_and_p99((judged.ttft_s if server is None else judged.ttft_s - server)[scope]),
+        )
+        for name, scope in scopes.items()
+        if scope.any()
+    )
+
+
+def _queue(tables: Sequence[Requests], name: str) -> Floats | None:
+    columns = [getattr(rows, name) for rows in tables]
+    if any(column is None for column in columns):
+        return None
+    return np.concatenate([column[rows.attempted] for column, rows in zip(columns, tables, strict=True)])
+
+
+def _mean_and_p99(values: Floats) -> tuple[float, float]:
+    return float(values.mean()), stats.nearest_rank(values, 0.99)
+
+
+# ---- the worst ----------------------------------------------------------------------------
+
+
+def _worst_runs(runs: Sequence[Prepared], judged: _Judged) -> tuple[WorstRun, ...]:
+    if judged.cause is None or len(runs) < 2:
+        return ()
+    attempted = np.bincount(judged.run, minlength=len(runs))
+    missed = np.bincount(judged.run[judged.cause > 0], minlength=len(runs))
+    total = int(missed.sum())
+    order = sorted(np.flatnonzero(missed).tolist(), key=lambda run: -missed[run])
+    return tuple(
+        WorstRun(
+            runs[run].run.input,
+            int(attempted[run] - missed[run]),
+            int(attempted[run]),
+            float(missed[run] / total),
+        )
+        for run in order[:WORST]
+    )
+
+
+def _worst_requests(
+    runs: Sequence[Prepared], tables: Sequence[Requests], judged: _Judged
+) -> tuple[WorstRequest, ...]:
+    """The completed requests furthest beyond (or nearest to) a bound; by latency without goodput.
+
+    Failed requests are all alike and counted elsewhere: they would hide every slow one.
+    """
+    key = judged.score if judged.score is not None else judged.e2e_s
+    key = key if key is not None else judged.ttft_s
+    if key is None:
+        return ()
+    key = np.where(judged.completed & ~np.isnan(key), key, -np.inf)
+    worst = _largest(key, WORST)
+    starts = np.searchsorted(judged.run, np.arange(len(runs)))
+    found = []
+    for at in worst.tolist():
+        run = int(judged.run[at])
+        table = tables[run]
+        row = int(np.flatnonzero(table.attempted)[at - starts[run]])
+        found.append(_request(runs[run].run.input, table, row, judged, at))
+    return tuple(found)
+
+
+def _largest(key: Floats, most: int) -> NDArray[np.int64]:
+    """Places of the largest finite-or-infinite keys, largest first, earlier requests first among equals."""
+    if key.size > most:
+        least = np.partition(key, key.size - most)[key.size - most]
+        above, equal = np.flatnonzero(key > least), np.flatnonzero(key == least)
+        places = np.concatenate((above, equal[: most - above.size]))
+    else:
+        places = np.arange(key.size)
+    places = places[key[places] > -np.inf]
+    ordered: NDArray[np.int64] = places[np.lexsort((places, -key[places]))]
+    return ordered
+
+
+def _request(input: str, table: Requests, row: int, judged: _Judged, at: int) -> WorstRequest:
+    def cell(column: Floats | None) -> float | None:
+        return None if column is None or not np.isfinite(column[at]) else float(column[at])
+
+    lengths = [cell(column) for column in (judged.input_tokens, judged.output_tokens)]
+    inputs, outputs = (None if length is None else int(length) for length in lengths)
+    return WorstRequest(
+        input,
+        row if table.rows is None else int(table.rows[row]),
+        None if table.ids is None else table.ids[row],
+        cell(judged.ttft_s),
+        cell(judged.tpot_s),
+        cell(judged.e2e_s),
+        inputs,
+        outputs,
+        tuple(metric for metric in REQUEST_METRICS if metric in judged.missed and judged.missed[metric][at]),
+        cell(judged.score),
+    )
