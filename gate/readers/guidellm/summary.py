@@ -151,5 +151,5 @@ def _of(group: Group | None) -> Stat | None:
 def _percentiles(stat: Stat, scale: float) -> tuple[tuple[float, float], ...]:
     named = {_PERCENTS[key]: value for key, value in (stat.percentiles or {}).items() if key in _PERCENTS}
     if stat.median is not None:
-        named.setdefault(50.0, stat.median)  # 0.2 has no p50
+        named.setdefault(50.0, stat.median)  # neither 0.2 nor a CSV has p50
     return tuple((percent, named[percent] * scale) for percent in sorted(named))

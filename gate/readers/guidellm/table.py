@@ -25,8 +25,8 @@ from .report import (
     Totals,
 )
 
-# The order of the 11 numbers in a percentile cell.
-PERCENTILES = ("p001", "p01", "p05", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p999")
+# The order of the 11 numbers in a percentile cell (outputs/csv.py): neither p50 nor p999 is among them.
+PERCENTILES = ("min", "p001", "p01", "p05", "p10", "p25", "p75", "p90", "p95", "p99", "max")
 
 _STRATEGY = re.compile(r"([a-z]+)(?:@(?:([0-9.]+)|unlimited))?")
 _Cells = Mapping[tuple[str, str, str], str]
@@ -98,8 +98,10 @@ def _benchmark(source: Source, cells: _Cells, at: str) -> Benchmark:
         listed = _json(source, cells.get((group, name, "Percentiles")), list[float], f"{at}, {name}")
         if listed is not None and len(listed) != len(PERCENTILES):
             raise source.fail(f"{name} lists {len(listed)} percentiles, not {len(PERCENTILES)}", at)
-        named = None if listed is None else dict(zip(PERCENTILES, listed, strict=True))
-        return Group(Stat(mean, median, deviation, percentiles=named))
+        if listed is None:
+            return Group(Stat(mean, median, deviation))
+        named = dict(zip(PERCENTILES, listed, strict=True))
+        return Group(Stat(mean, median, deviation, named.pop("min"), named.pop("max"), percentiles=named))
 
     def totals(group: str, prefix: str = "") -> Totals:
         number = [
