@@ -169,11 +169,11 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     assert objective.bound is not None
     attempted = sum(one.counts.attempted for one in setting.runs)
     failed = sum(one.counts.failed for one in setting.runs)
-    if attempted == 0:
-        raise Unknown("no request was attempted")
     blind = next((one for one in setting.runs if "error_rate" in one.run.unsuitable), None)
     if blind is not None and not failed:
         raise Unknown(blind.run.unsuitable["error_rate"])
+    if attempted == 0:
+        raise Unknown("no request was attempted")
     rate = failed / attempted
     text = units.show(rate, units.SHARE, objective.bound)
     facts: dict[str, object] = {

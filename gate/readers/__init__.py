@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..errors import InputError, UsageError
 from ..model import Run
-from . import _files, _stated, aiperf, genai_perf, generic, llmperf, vllm
+from . import _files, _stated, aiperf, genai_perf, generic, inferencex, llmperf, sglang, trtllm, vllm
 from ._source import Source
 
 
@@ -41,7 +41,7 @@ class SetReader(Reader, Protocol):
         """The runs of all these files. Raises InputError like `read`, which reads one file alone."""
 
 
-READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, llmperf, vllm)
+READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, inferencex, llmperf, sglang, trtllm, vllm)
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
@@ -78,9 +78,9 @@ def read(
     runs = [run for group in claimed.values() for run in _read_group(group, notes)]
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
-        raise InputError(
-            "no result among the files", named, "pass the tool's result file, or force it with --tool NAME"
-        )
+        why = "".join(f"\n{note}" for note in notes[:5])
+        hint = "pass the tool's result file, or force it with --tool NAME"
+        raise InputError(f"no result among the files{why}", named, hint)
     return Reading(tuple(_stated.apply(run, facts) for run in runs), tuple(notes))
 
 
