@@ -157,7 +157,6 @@ def test_a_system_that_falls_behind_its_schedule_is_noted(tmp_path: Path) -> Non
 
 
 def test_answers_that_do_not_stream_are_not_judged_by_ttft(tmp_path: Path) -> None:
-    copy("few-queries", tmp_path, SUMMARY)
     text = gzip.decompress((CASES / "typical" / f"{TRACE}.gz").read_bytes())
     whole = {
         (m[1], m[2]): m[3]

@@ -148,10 +148,12 @@ def _invalid(log: Log) -> str:
 def _summaries(log: Log, scenario: str) -> dict[str, Summary]:
     found = {}
     for metric, (of_percentiles, of_rollups) in LATENCIES.items():
-        pattern = re.compile(rf"([\d.]+) percentile {of_percentiles} \(ns\)")
+        pattern = re.compile(rf"(\d+(?:\.\d+)?) percentile {of_percentiles} \(ns\)")
         percents = {float(at[1]): label for label in log.said if (at := pattern.fullmatch(label))}
         if not percents or (scenario == "Offline" and metric != "e2e"):
             continue
+        if not all(0 < percent < 100 for percent in percents):
+            raise log.source.fail("has a percentile outside 0 to 100", metric)
         values = tuple((percent, _seconds(log, percents[percent])) for percent in sorted(percents))
         low, high, mean = (_seconds(log, f"{at} {of_rollups} (ns)") for at in ("min", "max", "mean"))
         # LoadGen gives samples of one token a TPOT below 0; nothing else may be negative.

@@ -55,15 +55,15 @@ _LABELS = {
     "num_errors": "num_errors",
 }
 _STATS = (
-    (re.compile(r"result_([\d.]+)_percentile_latency_ns"), "{} percentile latency (ns)"),
+    (re.compile(r"result_(\d+(?:\.\d+)?)_percentile_latency_ns"), "{} percentile latency (ns)"),
     (re.compile(r"result_(min|max|mean)_latency_ns"), "{} latency (ns)"),
     (
-        re.compile(r"result_first_token_([\d.]+)_percentile_latency_ns"),
+        re.compile(r"result_first_token_(\d+(?:\.\d+)?)_percentile_latency_ns"),
         "{} percentile first token latency (ns)",
     ),
     (re.compile(r"result_first_token_(min|max|mean)_latency_ns"), "{} first token latency (ns)"),
     (
-        re.compile(r"result_time_per_output_token_([\d.]+)_percentile_ns"),
+        re.compile(r"result_time_per_output_token_(\d+(?:\.\d+)?)_percentile_ns"),
         "{} percentile time to output token (ns)",
     ),
     (
