@@ -65,6 +65,7 @@ class _Aggregated(msgspec.Struct):
     num_requests: int
     num_completed_requests: int
     num_error_requests: int
+    scenario: str | None = None
     stats: dict[str, dict[str, _Cell]] = {}
     iteration_type: str = "num_concurrency"
     num_concurrency: int | None = None
@@ -147,6 +148,7 @@ def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -
             *_count_notes(said, table, rows),
             *edge_notes,
             *odd,
+            *((f"traffic scenario {said.scenario}",) if said.scenario else ()),
             _LOST,
             _LATE,
         ),

@@ -188,6 +188,7 @@ def test_the_metadata_beside_names_version_model_and_hardware() -> None:
         "8xH100",
     )
     assert run.load == Load(concurrency=2)
+    assert "traffic scenario D(64,32)" in run.notes  # runs of two scenarios are not the same workload
 
 
 def test_an_error_rate_of_zero_beside_failures_is_not_believed() -> None:
