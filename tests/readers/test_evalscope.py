@@ -480,6 +480,15 @@ def test_a_summary_that_cannot_be_is_an_error(tmp_path: Path, changes: dict[str,
         evalscope.read(source(path))
 
 
+@pytest.mark.parametrize("named", ["101%", "often", None])
+def test_a_percentile_that_is_none_is_an_error(tmp_path: Path, named: str | None) -> None:
+    shutil.copy(TYPICAL / "benchmark_summary.json", tmp_path)
+    path = tmp_path / "benchmark_percentile.json"
+    path.write_text(json.dumps([{"Percentiles": named, "TTFT (ms)": 100.0}]))
+    with pytest.raises(InputError, match="is no percentile"):
+        evalscope.read(source(path))
+
+
 def test_json_cut_anywhere_is_an_input_error(tmp_path: Path) -> None:
     for name in ("summary", "percentile"):
         shutil.copy(TYPICAL / "benchmark_summary.json", tmp_path / "benchmark_summary.json")

@@ -129,9 +129,10 @@ def _percent(row: Doc) -> float:
     text = row.text("Percentiles") or row.text("Percentile") or ""
     named = {"min": 0.0, "max": 100.0}.get(text)
     digits = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
-    if named is None and digits is None:
+    percent = named if named is not None else float(digits[1]) if digits else -1.0
+    if not 0 <= percent <= 100:
         raise row.source.fail(f'"{text}" is no percentile', row.at, files.WHOLE)
-    return named if named is not None else float(digits[1]) if digits else 0.0
+    return percent
 
 
 def _summaries(

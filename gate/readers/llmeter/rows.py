@@ -120,12 +120,12 @@ def _run(
     table, streams = _table(rows, ok)
     any_kind = any(row.time_to_first_content_token is not msgspec.UNSET for row in rows)
     streaming, unsuitable, odd = _streaming.judge(table)
-    unsuitable = {"itl": files.NO_GAPS} | unsuitable | _reasoning(rows, any_kind, facts)
+    unsuitable |= {"itl": files.NO_GAPS, **_reasoning(rows, any_kind, facts), **_hidden(rows, facts)}
     if not streams:
         why = _NOT_STREAMED.format(facts.endpoint or "this endpoint")
         unsuitable |= dict.fromkeys(("ttft", "tpot"), why)
-    unsuitable |= _hidden(rows, facts)
     ttft = files.TTFT_ANY if any_kind or facts.visible_only is False else files.TTFT_CONTENT
+    texts = [_short(row.error) for row in rows]
     return Run(
         input=source.name,
         sha256=source.sha256,
@@ -136,14 +136,14 @@ def _run(
         model=facts.model,
         load=load,
         duration_s=facts.duration_s if load is not None else None,
-        date=facts.date or files.day(min((row.request_time or "" for row in rows), default="")),
+        date=facts.date or files.day(min(row.request_time or "" for row in rows)),
         total_output_tokens=_rows.output_total(table),
-        streaming=False if not streams else streaming,
+        streaming=streaming if streams else False,
         definitions={"ttft": ttft, **files.DEFINITIONS},
         tool_reported=reported,
         unsuitable=unsuitable,
         notes=(
-            *_rows.failure_note(table, [_short(row.error) for row in rows]),
+            *_rows.failure_note(table, texts),
             *_partial_note(rows, ok, reported),
             *_retry_notes(rows, facts),
             *_planned_note(rows, facts, load),

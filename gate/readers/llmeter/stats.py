@@ -83,7 +83,7 @@ def percentiles(doc: Doc, metric: str) -> tuple[tuple[float, float], ...]:
     found = sorted(
         (float(name[1]), value)
         for name in named
-        if name is not None and (value := doc.number(name[0])) is not None
+        if name is not None and 0 < int(name[1]) < 100 and (value := doc.number(name[0])) is not None
     )
     values = [value for _, value in found]
     if values != sorted(values):
