@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,14 @@ from ..errors import Exit, GateError, UsageError
 if TYPE_CHECKING:
     from ..model import AnyReport, Policy
 
-FORMATS = ("text", "json", "junit", "markdown")
-FILE_FORMATS = ("json", "junit", "markdown")
+FORMATS = ("text", "json", "junit", "markdown", "github", "gitlab")
+FILE_FORMATS = {  # option -> emitter
+    "json": "json",
+    "junit": "junit",
+    "markdown": "markdown",
+    "codequality": "gitlab",
+    "metrics": "openmetrics",
+}
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +54,7 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
 
 def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     """(format, target) pairs. Raises UsageError when two writers want stdout or one file."""
-    outputs = [(name, str(options[name])) for name in FILE_FORMATS if options[name]]
+    outputs = [(name, str(options[option])) for option, name in FILE_FORMATS.items() if options[option]]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
     targets = [target for _, target in outputs]
@@ -59,16 +65,22 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     return outputs
 
 
-def write(report: AnyReport, outputs: Sequence[tuple[str, str]]) -> None:
+def write(
+    report: AnyReport,
+    outputs: Sequence[tuple[str, str]],
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
+    """Every output to its target; `settings` are options that only one format has, by its name."""
     from ..emit import EMITTERS
 
     for name, target in outputs:
+        said = (settings or {}).get(name, {})
         if target == "-":
-            text = _terminal(report) if name == "text" else EMITTERS[name](report)
-            _to_stdout(text)
+            text = _terminal(report) if name in ("text", "github") else EMITTERS[name](report, **said)
+            _to_stdout(text + EMITTERS[name](report) if name == "github" else text)
             continue
         try:
-            Path(target).write_text(EMITTERS[name](report), encoding="utf-8", newline="")
+            Path(target).write_text(EMITTERS[name](report, **said), encoding="utf-8", newline="")
         except OSError as error:
             raise UsageError(
                 f"cannot write the {name} report: {error.strerror or error}",
@@ -103,7 +115,11 @@ def _columns() -> int:
         return 100
 
 
-def write_error(error: Exception, outputs: Sequence[tuple[str, str]]) -> None:
+def write_error(
+    error: Exception,
+    outputs: Sequence[tuple[str, str]],
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
     """On exit 2, 3 and 70 the requested files are still written: no stale report is read."""
     from ..model import ErrorReport
 
@@ -116,4 +132,5 @@ def write_error(error: Exception, outputs: Sequence[tuple[str, str]]) -> None:
     report = ErrorReport(
         int(code), f"ERROR (exit {int(code)}, no verdict): {message}{at}", message, where, hint
     )
-    write(report, [(name, target) for name, target in outputs if target != "-" or name != "text"])
+    wanted = [(name, target) for name, target in outputs if target != "-" or name != "text"]
+    write(report, wanted, settings)

@@ -35,6 +35,16 @@ Exit codes:
 @click.option("--json", "json", metavar="FILE", help="Also write the report as JSON; - is stdout.")
 @click.option("--junit", "junit", metavar="FILE", help="Also write JUnit XML; - is stdout.")
 @click.option("--markdown", "markdown", metavar="FILE", help="Also write Markdown; - is stdout.")
+@click.option("--codequality", metavar="FILE", help="Also write a GitLab code-quality report; - is stdout.")
+@click.option("--metrics", metavar="FILE", help="Also write OpenMetrics text; - is stdout.")
+@click.option(
+    "--junit-dialect",
+    type=click.Choice(("generic", "gitlab", "github", "buildkite", "surefire")),
+    default="generic",
+    show_default=True,
+    help="Which reader the JUnit XML is for (docs/reports.md).",
+)
+@click.option("--junit-timestamp", metavar="TIME", help="When it was measured, ISO 8601, for the JUnit XML.")
 @click.option(
     "--fail-on",
     type=click.Choice(("fail", "inconclusive", "warn")),
@@ -47,13 +57,27 @@ Exit codes:
 def command(**options: Any) -> int:
     """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
+    junit = {"dialect": options["junit_dialect"], "timestamp": _time(options["junit_timestamp"])}
     try:
         report = _judge(options)
     except Exception as error:
-        write_error(error, outputs)
+        write_error(error, outputs, {"junit": junit})
         raise
-    write(report, outputs)
+    write(report, outputs, {"junit": junit})
     return report.exit_code
+
+
+def _time(text: str | None) -> str | None:
+    """`text` as it is, if it is an ISO 8601 time. Raises UsageError."""
+    from datetime import datetime
+
+    if text is not None:
+        try:
+            datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
+        except ValueError:
+            hint = "write it like 2027-01-12T08:00:00Z, or leave it out"
+            raise UsageError(f'--junit-timestamp "{text}" is no ISO 8601 time', "", hint) from None
+    return text
 
 
 def _judge(options: dict[str, Any]) -> Report:

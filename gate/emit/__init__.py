@@ -11,19 +11,22 @@ from importlib import import_module
 
 from ..model import AnyReport
 
-Emitter = Callable[[AnyReport], str]
+Emitter = Callable[..., str]  # of a report, and of options that only its format has
 
 
 def _of(module: str) -> Emitter:
-    def emit(report: AnyReport) -> str:
-        return str(import_module(f".{module}", __name__).emit(report))
+    def emit(report: AnyReport, **options: object) -> str:
+        return str(import_module(f".{module}", __name__).emit(report, **options))
 
     return emit
 
 
 EMITTERS: Mapping[str, Emitter] = {
+    "github": _of("github"),
+    "gitlab": _of("gitlab"),
     "json": _of("json_"),
     "junit": _of("junit"),
     "markdown": _of("markdown"),
+    "openmetrics": _of("openmetrics"),
     "text": _of("text"),
 }

@@ -3,33 +3,47 @@
 junit-xml builds the cases. What it writes beyond the schema of Jenkins' xUnit plugin (junit-10.xsd:
 no `disabled`, no `file` or `line` on a case, no `skipped` on the root) is taken off again, and the
 times it leaves out are put back, as 0: nothing here was timed, and equal inputs give equal bytes.
+Other readers want more, or less: DIALECTS says what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..model import AnyReport, Check, ErrorReport, Report, Verdict
+from ..model import AnyReport, Check, ErrorReport, Report, RunReport, Verdict
 from . import _format as f
 from . import _tables as t
+from ._unmet import file_of, unique_ids
+
+# What each reader takes beyond junit-10.xsd; `surefire` (surefire-test-report.xsd) takes less.
+DIALECTS: Mapping[str, tuple[str, ...]] = {
+    "generic": (),  # Jenkins (xUnit and junit steps), Azure, and every other reader
+    "gitlab": ("file",),  # shown as the place of a case
+    "github": ("file", "line"),  # where reporters put their annotations
+    "buildkite": ("file",),  # Test Engine's location
+    "surefire": (),
+}
 
 
-def emit(report: AnyReport) -> str:
+def emit(report: AnyReport, dialect: str = "generic", timestamp: str | None = None) -> str:
     """The report as one test suite; an error report is one case with one <error>.
 
     INCONCLUSIVE is <error> where it blocks, else <skipped>; a failure that does not block (warn,
-    info, waived) is a passing case whose <system-out> says so.
+    info, waived) is a passing case whose <system-out> says so. `timestamp` is the caller's ISO 8601
+    time of the measurement; without one there is none, because a wrong one misleads more. Surefire's
+    schema has no place for it.
     """
     # Imported here: a check that writes no JUnit must not pay for it at start-up.
     from junit_xml import TestSuite
 
     if isinstance(report, ErrorReport):
-        return _serialise(TestSuite("slo-gate", [_error_case(report)]))
-    cases = [_case(check, name, report) for check, name in zip(report.checks, _names(report), strict=True)]
-    suite = TestSuite(f.plain(report.policy.name), cases, properties=_properties(report))
+        return _serialise(TestSuite("slo-gate", [_error_case(report)], timestamp=timestamp), dialect)
+    names = unique_ids(report.checks)
+    cases = [_case(check, name, report, dialect) for check, name in zip(report.checks, names, strict=True)]
+    suite = TestSuite(f.plain(report.policy.name), cases, timestamp=timestamp, properties=_properties(report))
     suite.stdout = "\n".join(map(f.plain, report.notes)) or None
-    return _serialise(suite)
+    return _serialise(suite, dialect)
 
 
 def _class(report: Report) -> str:
@@ -37,19 +51,9 @@ def _class(report: Report) -> str:
     return ".".join(f.plain(part) for part in ("slo-gate", report.policy.name, report.policy.profile) if part)
 
 
-def _names(report: Report) -> list[str]:
-    """Objective ids; GitLab drops a second case of the same name, so a repeated one is numbered."""
-    names: list[str] = []
-    for check in report.checks:
-        name, number = f.plain(check.id), 1
-        while (candidate := name if number == 1 else f"{name} ({number})") in names:
-            number += 1
-        names.append(candidate)
-    return names
-
-
 def _properties(report: Report) -> dict[str, str]:
     facts = {
+        **_measured(report.runs),
         "headline": report.headline,
         "next": f.next_action(report),
         "change": report.change,
@@ -68,10 +72,27 @@ def _properties(report: Report) -> dict[str, str]:
     return {name: f.plain(text) for name, text in {**facts, **files}.items() if text}
 
 
-def _case(check: Check, name: str, report: Report) -> Any:
+def _measured(runs: Iterable[RunReport]) -> dict[str, str]:
+    """What was measured: of the judged runs, or of all where none was; several values side by side."""
+    runs = tuple(runs)
+    judged = [run for run in runs if run.at_target] or runs
+    facts: dict[str, list[str | None]] = {
+        "tool": [run.tool for run in judged],
+        "tool version": [run.tool_version for run in judged],
+        "model": [run.model for run in judged],
+        "hardware": [run.hardware for run in judged],
+        "load": [str(run.load) if run.load else None for run in judged],
+    }
+    return {name: ", ".join(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
+
+
+def _case(check: Check, name: str, report: Report, dialect: str) -> Any:
     from junit_xml import TestCase
 
     case = TestCase(name, _class(report))
+    if file := file_of(report):
+        case.file = file if "file" in DIALECTS[dialect] else None
+        case.line = check.policy_line or None if "line" in DIALECTS[dialect] else None
     message, body = _message(check), _body(check, report)
     mark = f.mark(check)
     if mark == "PASS":
@@ -115,21 +136,38 @@ def _error_case(report: ErrorReport) -> Any:
     return case
 
 
-def _serialise(suite: Any) -> str:
+def _serialise(suite: Any, dialect: str) -> str:
     import xml.etree.ElementTree as ET
 
     element = suite.build_xml_doc()
-    counted = ("name", "tests", "failures", "errors", "skipped")
-    element.attrib = {**{name: element.get(name) for name in counted}, "time": "0"}
+    counted = ("name", "tests", "failures", "errors", "skipped", "timestamp")
+    kept = {name: value for name in counted if (value := element.get(name)) is not None}
+    element.attrib = {**kept, "time": "0"}
     for case in element.iter("testcase"):
         case.set("time", "0")
     _order(element, ("properties", "testcase", "system-out"))
+    root = _surefire(element) if dialect == "surefire" else _suites(element)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suites(element: Any) -> Any:
+    import xml.etree.ElementTree as ET
+
     root = ET.Element("testsuites", {"name": "slo-gate"})
     for name in ("tests", "failures", "errors", "time"):
         root.set(name, element.get(name))
     root.append(element)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return root
+
+
+def _surefire(element: Any) -> Any:
+    """One suite as the root, no output of its own, no type on what is skipped, no time stamp."""
+    _order(element, ("properties", "testcase"))
+    element.attrib.pop("timestamp", None)
+    for skipped in element.iter("skipped"):
+        skipped.attrib.pop("type", None)
+    return element
 
 
 def _order(element: Any, tags: Iterable[str]) -> None:

@@ -12,7 +12,15 @@ from gate.emit import EMITTERS
 from tests.conftest import ROOT
 from tests.emit.reports import CASES
 
-SUFFIX = {"text": "txt", "json": "json", "junit": "xml", "markdown": "md"}
+SUFFIX = {
+    "text": "txt",
+    "json": "json",
+    "junit": "xml",
+    "markdown": "md",
+    "github": "github.txt",
+    "gitlab": "codequality.json",
+    "openmetrics": "prom",
+}
 
 
 @pytest.mark.parametrize("case", CASES)

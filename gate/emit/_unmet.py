@@ -1,0 +1,51 @@
+"""The rules that did not hold, as findings on a line of the policy, and ids that are unique in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model import Check, Report, Verdict
+from . import _format as f
+
+_SHOWN = ("Failures", "Inconclusive", "Warnings")
+
+
+def unmet(report: Report) -> list[tuple[str, Check]]:
+    """(unique id, check) of failures, inconclusive and warnings, most urgent first."""
+    names = dict(zip(map(id, report.checks), unique_ids(report.checks), strict=True))
+    shown = [check for one in f.sections(report) if one.title in _SHOWN for check in one.checks]
+    return [(names[id(check)], check) for check in shown]
+
+
+def unique_ids(checks: Sequence[Check]) -> list[str]:
+    """Objective ids; a repeated one is numbered, because CI systems drop a second case of the same name."""
+    names: list[str] = []
+    for check in checks:
+        name, number = f.plain(check.id), 1
+        while (candidate := name if number == 1 else f"{name} ({number})") in names:
+            number += 1
+        names.append(candidate)
+    return names
+
+
+def sentence(check: Check) -> str:
+    """Rule, numbers and reason on one line."""
+    seen = f.seen(check)
+    numbers = f"{f.expected(check)}: {seen}" if seen else f.expected(check)
+    return f"{numbers}. {f.why(check)}"
+
+
+def stops(check: Check, report: Report) -> bool:
+    """Whether this rule, on its own, keeps the change out."""
+    return check.blocks and not check.waived and not report.report_only
+
+
+def file_of(report: Report) -> str:
+    """The policy as a path inside the repository; empty for an embedded one."""
+    path = report.policy.path
+    return "" if path.startswith("preset:") else f.plain(path).removeprefix("./")
+
+
+def is_fail(check: Check) -> bool:
+    """Shown not to hold, rather than unproven."""
+    return check.verdict == Verdict.FAIL

@@ -1,0 +1,61 @@
+"""A code-quality report for GitLab: one finding for each rule that did not hold, on its line of the policy.
+
+Keys as GitLab reads them (https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format).
+The fingerprint leaves the measured value out, so a rule that fails twice is one finding and not a
+new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..model import AnyReport, Check, ErrorReport, Report
+from . import _format as f
+from . import _unmet as u
+
+
+def emit(report: AnyReport) -> str:
+    """A JSON array, pure ASCII; empty where every rule holds."""
+    import json
+
+    if isinstance(report, ErrorReport):
+        found = [_error(report)]
+    else:
+        found = [_rule(name, check, report) for name, check in u.unmet(report)]
+    text = json.dumps(found, indent=2) + "\n"
+    return text.replace("##", "#\\u0023")  # a CI runner obeys `##[command]` anywhere in a line
+
+
+def _rule(name: str, check: Check, report: Report) -> dict[str, Any]:
+    text = f"{f.mark(check)} {name}: {u.sentence(check)}"
+    fingerprint = _fingerprint(report.policy.name, report.policy.profile or "", name)
+    path = u.file_of(report) or f.plain(report.policy.path)
+    return _finding(name, text, fingerprint, _severity(check, report), path, check.policy_line)
+
+
+def _severity(check: Check, report: Report) -> str:
+    if not u.stops(check, report):
+        return "minor"
+    return "critical" if u.is_fail(check) else "major"
+
+
+def _error(report: ErrorReport) -> dict[str, Any]:
+    where = f.plain(report.where).split(": ")[0] or "slo.yaml"
+    text = " Next: ".join(f.plain(part) for part in (report.headline, report.hint) if part)
+    return _finding("slo-gate", text, _fingerprint("error"), "blocker", where, 0)
+
+
+def _finding(name: str, text: str, fingerprint: str, severity: str, path: str, line: int) -> dict[str, Any]:
+    return {
+        "check_name": name,
+        "description": text,
+        "fingerprint": fingerprint,
+        "severity": severity,
+        "location": {"path": path.removeprefix("./"), "lines": {"begin": max(line, 1)}},
+    }
+
+
+def _fingerprint(*parts: str) -> str:
+    import hashlib
+
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
