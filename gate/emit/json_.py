@@ -17,10 +17,12 @@ from typing import Any
 
 from ..model import (
     AnyReport,
+    Attribution,
     Check,
     ErrorReport,
     Goodput,
     InputFile,
+    LengthBucket,
     Load,
     LoadReport,
     MetricStats,
@@ -30,6 +32,8 @@ from ..model import (
 
 SCHEMA_VERSION = 1
 _METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
+_CAUSES = ("ttft", "tpot", "e2e", "several", "failed")
+_PARTS = ("client_queue", "server_queue", "rest")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -85,6 +89,8 @@ def _report(report: Report) -> dict[str, Any]:
         "objectives": [_objective(check) for check in report.checks],
         "goodput": _goodput(report.goodput),
         "metrics": _metrics(report.metrics),
+        "attribution": _attribution(report.attribution),
+        "measure_next": report.measure_next,
         "notes": report.notes,
         "provenance": _fields(report.provenance, "line", "reproduce"),
     }
@@ -147,8 +153,51 @@ def _goodput(goodput: Goodput | None) -> dict[str, Any] | None:
     return {
         **_fields(goodput, "fraction", "interval", "range", "good", "attempted"),
         **_fields(goodput, "requests_per_s", "tokens_per_s"),
-        "misses": missed and _fields(missed, "ttft", "tpot", "e2e", "several", "failed"),
+        "misses": missed and _fields(missed, *_CAUSES),
     }
+
+
+def _attribution(found: Attribution | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "by_input_length": [_bucket(bucket) for bucket in found.by_input],
+        "by_output_length": [_bucket(bucket) for bucket in found.by_output],
+        "ttft_parts": [
+            {
+                **_fields(parts, "of", "n"),
+                **{f"{name}_s": _mean_p99(getattr(parts, name)) for name in _PARTS},
+            }
+            for parts in found.ttft_parts
+        ],
+        "worst_runs": [
+            _fields(run, "input", "good", "attempted", "share_of_misses") for run in found.worst_runs
+        ],
+        "worst_requests": [
+            _fields(
+                one,
+                *("input", "row", "id", "ttft_s", "tpot_s", "e2e_s"),
+                *("input_tokens", "output_tokens", "broke", "times_bound"),
+            )
+            for one in found.worst_requests
+        ],
+    }
+
+
+def _bucket(bucket: LengthBucket) -> dict[str, Any]:
+    return {
+        **_fields(bucket, "low", "high", "n", "good"),
+        "misses": bucket.misses and _fields(bucket.misses, *_CAUSES),
+        **{
+            name: stats and _fields(stats, "p50", "p90", "p99")
+            for name in ("ttft_s", "e2e_s")
+            for stats in (getattr(bucket, name),)
+        },
+    }
+
+
+def _mean_p99(pair: tuple[float, float] | None) -> dict[str, float] | None:
+    return None if pair is None else dict(zip(("mean", "p99"), pair, strict=True))
 
 
 def _metrics(metrics: Mapping[str, MetricStats | None]) -> dict[str, Any]:

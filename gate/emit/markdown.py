@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..model import AnyReport, ErrorReport, Report
+from . import _attribution as a
 from . import _format as f
 from . import _tables as t
 
@@ -79,6 +80,10 @@ _REPORT = """\
 - {{ note }}
 {% endfor %}
 
+{% if report.measure_next %}
+**Measure next:** {{ report.measure_next }}
+
+{% endif %}
 {% for section in sections if section.title == "Passes" and not brief %}
 <details>
 <summary>Passes ({{ section.checks | length }})</summary>
@@ -88,6 +93,30 @@ _REPORT = """\
 </details>
 
 {% endfor %}
+{% if report.attribution and not brief %}
+<details>
+<summary>Which requests missed, by length and one by one</summary>
+
+{% for title, lengths in a.length_tables(report) %}
+**{{ title }}**
+
+{{ table(lengths) }}
+
+{% endfor %}
+{% if a.worst_table(report) %}
+**Worst completed requests**
+
+{{ table(a.worst_table(report)) }}
+
+{% endif %}
+{% for line in a.lines(report) %}
+- {{ line }}
+{% endfor %}
+
+</details>
+
+{% endif %}
+
 {% if report.loads | length > 1 %}
 **Loads**
 
@@ -152,6 +181,7 @@ def _render(report: Report, *, brief: bool) -> str:
     return _tidy(
         _template(_REPORT).render(
             report=report,
+            a=a,
             f=f,
             t=t,
             sections=f.sections(report),

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
+from . import _attribution as a
 from . import _format as f
 from . import _tables as t
 
@@ -50,6 +51,7 @@ def _report(report: Report, width: int) -> list[str]:
     lines += ["", "Latency of completed requests", *_table(t.latency_table(report), width)]
     for note in f.latency_notes(report.metrics):
         lines += _prose(note, width, _GAP)
+    lines += _attribution(report, width)
     return lines + _runs(report, width) + _tail(report, width)
 
 
@@ -79,6 +81,20 @@ def _goodput(report: Report, width: int) -> list[str]:
         lines += _prose(line, width, "Misses    ")
     if len(report.runs) == 1:
         lines += _prose(f.requests_line(report.runs[0]), width, "Requests  ")
+    return lines
+
+
+def _attribution(report: Report, width: int) -> list[str]:
+    """Who missed, by length and one by one; then what the data could not show."""
+    lines = []
+    for title, table in a.length_tables(report):
+        lines += ["", *_prose(title, width, ""), *_table(table, width)]
+    if worst := a.worst_table(report):
+        lines += ["", f"Worst completed requests ({len(worst.rows)})", *_table(worst, width)]
+    if told := a.lines(report):
+        lines += ["", *(line for one in told for line in _prose(one, width, "  - "))]
+    if report.measure_next:
+        lines += ["", *_prose(f.plain(report.measure_next), width, "Measure   ")]
     return lines
 
 

@@ -11,24 +11,30 @@ from typing import Any
 from msgspec.structs import replace
 
 from gate.model import (
+    Attribution,
     Check,
     Counts,
     ErrorReport,
     Goodput,
     InputFile,
     Kind,
+    LengthBucket,
     Level,
     Load,
     LoadReport,
     MetricStats,
     Misses,
     Objective,
+    Percentiles,
     Policy,
     Provenance,
     Report,
     RunReport,
+    TtftParts,
     Verdict,
     Waiver,
+    WorstRequest,
+    WorstRun,
 )
 from gate.units import SECONDS, SHARE
 
@@ -54,6 +60,30 @@ METRICS = {
 }  # fmt: skip
 GOODPUT_BAD = Goodput(0.918, (0.9058, 0.9291), 2754, 3000, 18.36, 2731.0, Misses(175, 12, 20, 9, 30))
 GOODPUT_GOOD = Goodput(0.9973, (0.9931, 0.9992), 2992, 3000, 19.95, 2968.0, Misses(5, 1, 2, 0, 0))
+ATTRIBUTION = Attribution(
+    by_input=(
+        LengthBucket(61, 402, 1500, 1441, Misses(30, 6, 8, 0, 15), Percentiles(0.1511, 0.31, 0.62), None),
+        LengthBucket(403, 1733, 1500, 1313, Misses(145, 6, 12, 9, 15), Percentiles(0.32, 0.6, 1.04), None),
+    ),
+    by_output=(
+        LengthBucket(2, 148, 1490, 1399, Misses(81, 2, 4, 4, 0), None, Percentiles(1.021, 1.6, 1.9)),
+        LengthBucket(149, 149, 1480, 1355, Misses(94, 10, 16, 5, 0), None, Percentiles(1.912, 2.6, 3.1)),
+    ),
+    ttft_parts=(
+        TtftParts("completed", 2970, (0.0402, 0.61), (0.1204, 0.52), (0.1405, 0.41)),
+        TtftParts("missed ttft", 184, None, (0.6604, 0.95), (0.2502, 0.61)),
+    ),
+    worst_runs=(
+        WorstRun("results/run-01.json", 2612, 2800, 0.764),
+        WorstRun("results/run-02.json", 142, 200, 0.236),
+    ),
+    worst_requests=(
+        WorstRequest(
+            "results/run-01.json", 1711, None, 2.104, 0.0161, 4.918, 1733, 176, ("ttft", "e2e"), 2.63
+        ),
+        WorstRequest("results/run-01.json", 12, "req-12", 0.101, 0.0412, 2.31, 80, 56, ("tpot",), 1.648),
+    ),
+)
 COUNTS = Counts(3000, 2970, 30, 4, 64)
 
 
@@ -214,6 +244,9 @@ def failing() -> Report:
         runs=(make_run(goodput=GOODPUT_BAD),),
         goodput=GOODPUT_BAD,
         checks=(TTFT_WARN, TTFT_FAIL, make_check(), E2E_PASS, GOODPUT_FAIL, ERRORS_PASS, REGRESSION),
+        attribution=ATTRIBUTION,
+        measure_next="More runs: One run does not show how much runs differ; repeat the benchmark 4 more times "
+        "with other seeds. Sensitivity to prompt length: the median TTFT grows from 151.1 ms to 320 ms.",
     )
 
 
@@ -321,6 +354,14 @@ def failing_with(text: str, policy: Policy, checks: tuple[Check, ...], metrics: 
         metrics=metrics,
         notes=(text, text),
         provenance=Provenance(text, text),
+        attribution=replace(
+            ATTRIBUTION,
+            worst_runs=(WorstRun(text, 2, 3, 1.0),),
+            worst_requests=tuple(
+                replace(ATTRIBUTION.worst_requests[0], input=name, id=text) for name in (text, "b.json")
+            ),
+        ),
+        measure_next=text,
     )
 
 
