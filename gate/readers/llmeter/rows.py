@@ -122,10 +122,8 @@ def _run(
     streaming, unsuitable, odd = _streaming.judge(table)
     unsuitable |= {"itl": files.NO_GAPS, **_reasoning(rows, any_kind, facts), **_hidden(rows, facts)}
     if not streams:
-        why = _NOT_STREAMED.format(facts.endpoint or "this endpoint")
-        unsuitable |= dict.fromkeys(("ttft", "tpot"), why)
+        unsuitable |= dict.fromkeys(("ttft", "tpot"), _NOT_STREAMED.format(facts.endpoint or "the endpoint"))
     ttft = files.TTFT_ANY if any_kind or facts.visible_only is False else files.TTFT_CONTENT
-    texts = [_short(row.error) for row in rows]
     return Run(
         input=source.name,
         sha256=source.sha256,
@@ -143,10 +141,9 @@ def _run(
         tool_reported=reported,
         unsuitable=unsuitable,
         notes=(
-            *_rows.failure_note(table, texts),
+            *_rows.failure_note(table, [_short(row.error) for row in rows]),
             *_partial_note(rows, ok, reported),
-            *_retry_notes(rows, facts),
-            *_planned_note(rows, facts, load),
+            *_sending_notes(rows, facts, load),
             *odd,
             f"TTFT is {ttft.partition(': ')[2]}",
         ),
@@ -201,6 +198,10 @@ def _hidden(rows: Sequence[_Row], facts: files.Facts) -> dict[str, str]:
     if not facts.max_retries or any(row.retries is not None for row in rows):
         return {}
     return {"error_rate": statistics.RETRIED.format(facts.max_retries)}
+
+
+def _sending_notes(rows: Sequence[_Row], facts: files.Facts, load: Load | None) -> tuple[str, ...]:
+    return (*_retry_notes(rows, facts), *_planned_note(rows, facts, load))
 
 
 def _retry_notes(rows: Sequence[_Row], facts: files.Facts) -> tuple[str, ...]:
