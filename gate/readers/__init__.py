@@ -12,7 +12,20 @@ from msgspec import Struct
 
 from ..errors import InputError, UsageError
 from ..model import Run
-from . import _files, _stated, aiperf, genai_perf, generic, inferencex, llmperf, sglang, trtllm, vllm
+from . import (
+    _files,
+    _stated,
+    aiperf,
+    genai_perf,
+    generic,
+    inferencex,
+    llmperf,
+    mlperf,
+    mlperf_endpoints,
+    sglang,
+    trtllm,
+    vllm,
+)
 from ._source import Source
 
 
@@ -41,7 +54,18 @@ class SetReader(Reader, Protocol):
         """The runs of all these files. Raises InputError like `read`, which reads one file alone."""
 
 
-READERS: tuple[Reader, ...] = (aiperf, genai_perf, generic, inferencex, llmperf, sglang, trtllm, vllm)
+READERS: tuple[Reader, ...] = (
+    aiperf,
+    genai_perf,
+    generic,
+    inferencex,
+    llmperf,
+    mlperf,
+    mlperf_endpoints,
+    sglang,
+    trtllm,
+    vllm,
+)
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 

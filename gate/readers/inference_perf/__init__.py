@@ -21,7 +21,7 @@ SIDE_FILES: Mapping[str, str] = {
     "*adapter_*_lifecycle_metrics.json": "one LoRA adapter's share of an inference-perf run",
     "*inference-perf.partial.stage_*.yaml": "inference-perf's stage once more, for llm-d",
     "validation.json": "inference-perf's check of its own reports",
-    "config.yaml": "a resolved configuration, of inference-perf",
+    "config.yaml": "a benchmark's configuration",
 }
 
 
