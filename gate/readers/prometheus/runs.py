@@ -64,10 +64,8 @@ def check(scrape: Scrape) -> None:
 
 
 def make(windows: Sequence[Window], group: Group, counter: str | None) -> list[Run]:
-    """A Run for each window in which anything happened, all of them at the load of the whole series."""
+    """A Run for each window that is refused or saw a request, all at the load of the whole series."""
     busy = [one for one in windows if not one.quiet]
-    if not any(one.completed or one.failed or one.attempted for one in busy):
-        return []
     missing = _missing([one for one in busy if not one.refused])
     blind = _unattempted([one for one in busy if not one.refused], counter)
     load = _load(windows)
@@ -77,7 +75,7 @@ def make(windows: Sequence[Window], group: Group, counter: str | None) -> list[R
         run = _refused(one, group) if one.refused else _run(one, group, lost, blind)
         notes = (*_when(one), *run.notes)
         if number == 0:
-            notes += _general(windows, busy, load)
+            notes += _general(windows, busy)
         found.append(replace(run, load=load, notes=notes))
     return found
 
@@ -231,7 +229,7 @@ def _counting(window: Window) -> tuple[str, ...]:
     return (*mixed, f"no counter of outcomes: completed is the count of {window.counted_by}")
 
 
-def _general(windows: Sequence[Window], busy: Sequence[Window], load: Load | None) -> tuple[str, ...]:
+def _general(windows: Sequence[Window], busy: Sequence[Window]) -> tuple[str, ...]:
     """What is said once for a series."""
     notes = ["server-side times: network, gateway and client queues are not in them"]
     first = windows[0].begin
@@ -241,9 +239,9 @@ def _general(windows: Sequence[Window], busy: Sequence[Window], load: Load | Non
         notes.append(f"the first window counts from {first.source.name} (SHA-256 {first.source.sha256})")
     if len(busy) < len(windows):
         notes.append(f"{len(windows) - len(busy)} of {len(windows)} windows saw no request and are left out")
-    if load is None:
+    if any(one.duration_s is None for one in busy):
         notes.append(
-            "the scrapes have no times: the load is not known; name files by time, as in 1795961626.prom"
+            "the scrapes have no times, so the load is unknown: name files by time (1795961626.prom)"
         )
     return tuple(notes)
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from math import isfinite, isnan
+from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
 from .._source import Source
@@ -80,7 +80,7 @@ def wanted(source: Source) -> Wanted:
         return Wanted()
     found = _LINE.fullmatch(f"{text} 0")
     named = _labels(found["labels"]) if found else None
-    if found is None or named is None or not found["name"]:
+    if found is None or named is None or not found["name"] or found["time"]:
         why = f'evidence.attempted names no counter: "{text}"'
         raise source.fail(why, hint='write a metric name, or NAME{label="value"}')
     return Wanted(canonical(found["name"]), tuple(sorted(pair for pair in named if pair[0])))
@@ -244,8 +244,8 @@ class _Series(Struct):
     metric: dict[str, str]
     values: list[tuple[float, str]] = []
     value: tuple[float, str] | None = None
-    histogram: msgspec.Raw | None = None
-    histograms: msgspec.Raw | None = None
+    histogram: Any = None  # native ones
+    histograms: Any = None
 
 
 class _Data(Struct):
@@ -285,10 +285,11 @@ def _steps(source: Source, series: _Series, want: Wanted, looks: dict[float, Scr
         if not isfinite(time):
             raise source.fail("a sample has no time", "$.data.result", RAW)
         looks.setdefault(time, Scrape(source, time))  # a look is one even where this series is not read
+    native = series.histogram is not None or series.histograms is not None
+    if native and part(f"{canonical(name)}_count", ()) is not None:
+        raise source.fail(f"{name} is a native histogram, whose buckets are not read", hint=_CLASSIC)
     if key is None:
         return
-    if series.histogram is not None or series.histograms is not None:
-        raise source.fail(f"{name} is a native histogram, whose buckets are not read", hint=_CLASSIC)
     for time, text in steps:
         value = _number(text)
         if value is not None and isnan(value):
