@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
+SAVED_REPORT = "slo-gate report"  # the format of a run read back from a report
 METRICS = ("ttft", "tpot", "itl", "e2e")  # as a policy spells them; columns add _s
 REQUEST_METRICS = ("ttft", "tpot", "e2e")  # one value a request: these may be in goodput
 
@@ -164,6 +165,7 @@ class Run(Struct, frozen=True, eq=False):
     hardware: str | None = None
     session: str | None = None
     interaction: str | None = None
+    scenario: str | None = None  # a workload the tool names; runs of two never pool
     load: Load | None = None
     duration_s: float | None = None
     date: str | None = None  # of the measurement, YYYY-MM-DD, as the file states it
@@ -173,6 +175,15 @@ class Run(Struct, frozen=True, eq=False):
     tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
     unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric or error_rate -> why not judged
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
+    notes: tuple[str, ...] = ()
+
+
+class Baseline(Struct, frozen=True, eq=False):
+    """What the judged runs are compared with."""
+
+    runs: tuple[Run, ...]
+    same_session: bool = False  # stated by the caller: one job on one node measured both sides
+    allowed: frozenset[str] = frozenset()  # facts that may differ: tool, model, hardware, load, ...
     notes: tuple[str, ...] = ()
 
 
@@ -219,6 +230,7 @@ class Kind(str, Enum):
     GOODPUT = "goodput"
     ERROR_RATE = "error_rate"
     THROUGHPUT = "throughput"
+    REGRESSION = "regression"  # growth of a percentile against a baseline is at most `bound`
     RULE = "rule"  # evidence and conformance: met, missing or different
     PENDING = "pending"  # parsed and shown, not judged yet
 
@@ -238,6 +250,8 @@ class Objective(Struct, frozen=True):
     when: When | None = None
     expected: str = ""  # a rule's demand in words, e.g. the model glob
     line: int = 0  # in the policy file, from 1
+    floor_s: float | None = None  # of a regression: growth by less than this is fine whatever its share
+    required: bool = False  # of a regression: a missing baseline blocks
 
 
 class TokenRule(Struct, frozen=True):
@@ -529,6 +543,8 @@ class RunReport(Struct, frozen=True):
     goodput: Goodput | None
     metrics: Mapping[str, MetricStats | None]  # by column name: ttft_s, ...
     notes: tuple[str, ...]
+    input_tokens: float | None = None  # mean of completed requests
+    output_tokens: float | None = None
 
 
 class LoadReport(Struct, frozen=True):
@@ -540,6 +556,31 @@ class LoadReport(Struct, frozen=True):
     counts: Counts
     goodput: Goodput | None
     metrics: Mapping[str, MetricStats | None]
+
+
+class Change(Struct, frozen=True):
+    """How one percentile moved against the baseline: growth is candidate / baseline - 1."""
+
+    metric: str
+    statistic: str  # "p99"
+    baseline_s: float  # geometric mean over its runs
+    candidate_s: float
+    growth: float  # of the runs' ratios, or of the sides' means
+    interval: tuple[float, float] | None  # of growth, one-sided 1 - alpha each; null where nothing gives one
+    method: str  # "10 paired runs", "10 against 5 runs", ...
+
+
+class Comparison(Struct, frozen=True):
+    """The judged runs of one load beside the baseline."""
+
+    name: str  # of the baseline, for people
+    load: Load | None
+    inputs: tuple[InputFile, ...]  # of the baseline
+    kind: str  # same session, stored sessions (ten or more: a band), or stored (advisory)
+    sessions: int  # of the baseline
+    runs: tuple[int, int]  # compared: of the baseline, of the candidate
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
 
 
 class InputFile(Struct, frozen=True):
@@ -577,6 +618,7 @@ class Report(Struct, frozen=True):
     change: str = ""  # against the baseline, with its interval
     report_only: bool = False
     loads: tuple[LoadReport, ...] = ()  # ascending; runs of one load that must not pool stand apart
+    baseline: Comparison | None = None
     attribution: Attribution | None = None  # None where a judged run has no rows
     measure_next: str = ""  # one paragraph, only where the data shows a weakness
 

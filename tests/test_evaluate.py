@@ -438,6 +438,13 @@ def test_runs_of_two_models_are_never_pooled() -> None:
     assert "model is a and b" in report.checks[0].reason
 
 
+def test_runs_of_two_scenarios_at_one_load_are_never_pooled() -> None:
+    runs = [make_run(make_requests(0.1, n=200), scenario=name) for name in ("D(100,100)", "D(2000,200)")]
+    report = judge(make_policy(latency("ttft", 50, 1.0), **POINT), *runs)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "scenario is D(100,100) and D(2000,200)" in report.checks[0].reason
+
+
 # ---- warm-up ------------------------------------------------------------------------------
 
 

@@ -38,7 +38,8 @@ def grouped(prepared: Sequence[Prepared]) -> dict[tuple[object, ...], list[Prepa
     groups: dict[tuple[object, ...], list[Prepared]] = {}
     for one in prepared:
         run = one.run
-        groups.setdefault((run.tool, run.tool_version, run.model, run.hardware, run.load), []).append(one)
+        key = (run.tool, run.tool_version, run.model, run.hardware, run.scenario, run.load)
+        groups.setdefault(key, []).append(one)
     return dict(sorted(groups.items(), key=lambda item: _ascending(item[1][0].run.load)))
 
 
@@ -73,7 +74,7 @@ def loads(prepared: Sequence[Prepared]) -> str:
 
 
 def _difference(keys: Sequence[tuple[object, ...]]) -> str:
-    for position, what in enumerate(("tool", "tool version", "model", "hardware", "load")):
+    for position, what in enumerate(("tool", "tool version", "model", "hardware", "scenario", "load")):
         values = list(
             dict.fromkeys(str(key[position]) if key[position] is not None else "not stated" for key in keys)
         )

@@ -136,6 +136,7 @@ def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -
         tool_version=about.text("benchmark_version") if about else None,
         model=about.text("api_model_name") if about else None,
         hardware=_hardware(about),
+        scenario=said.scenario,
         load=_load(source, said),
         duration_s=None if edges.any() else _positive(said.run_duration),
         total_output_tokens=_rows.output_total(table),
