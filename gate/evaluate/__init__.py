@@ -8,8 +8,20 @@ from datetime import date
 from msgspec.structs import replace
 
 from ..errors import Exit
-from ..model import Check, InputFile, Level, Objective, Policy, Provenance, Report, Run, Verdict, Waiver
-from . import _attribution, _judge, _loads, _next, _summary, _words
+from ..model import (
+    Baseline,
+    Check,
+    InputFile,
+    Level,
+    Objective,
+    Policy,
+    Provenance,
+    Report,
+    Run,
+    Verdict,
+    Waiver,
+)
+from . import _attribution, _judge, _loads, _next, _regression, _summary, _words
 from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
 from ._prepare import Prepared, prepare
@@ -22,6 +34,7 @@ def evaluate(
     runs: Sequence[Run],
     today: date,
     *,
+    baseline: Baseline | None = None,
     notes: Sequence[str] = (),
     fail_on: str = "fail",
     report_only: bool = False,
@@ -29,14 +42,16 @@ def evaluate(
     """Judge runs by a policy.
 
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
-    tighten what the policy lets through; `report_only` exits 0 and says so.
+    tighten what the policy lets through; `report_only` exits 0 and says so. Raises InputError for a
+    `baseline` of another benchmark.
     """
     prepared = [prepare(run, policy) for run in runs]
     chosen = _loads.select(prepared, policy)
     setting = Setting(
         policy, round(1 - policy.evidence.confidence, 12), _judge.family(policy), chosen.runs, chosen.reason
     )
-    checks = [_judge.judge(objective, setting) for objective in policy.objectives]
+    grown, compared = _regression.judge(policy, setting, baseline)
+    checks = [grown.get(one.id) or _judge.judge(one, setting) for one in policy.objectives]
     checks = _coherent(policy, checks)
     checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
     verdict = _verdict(checks)
@@ -58,6 +73,8 @@ def evaluate(
         metrics,
         (*policy.notes, *_top_notes(policy, chosen, prepared, today), *absent, *notes),
         Provenance(_words.provenance(chosen.runs or prepared)),
+        change=_regression.sentence(compared, checks),
+        baseline=compared,
         report_only=report_only,
         loads=tuple(
             _summary.load_report(group, policy, group[0] in chosen.runs)

@@ -52,6 +52,9 @@ def _decides(one: Check, verdict: Verdict) -> bool:
 def _short(one: Check) -> str:
     if one.verdict is Verdict.INCONCLUSIVE or not one.observed_text or one.n is None:
         return f"{one.expected or one.id}: {one.reason}"
+    if one.unit == units.RATIO:  # growth against a baseline
+        name, most = f"{one.statistic.upper()} {one.metric.upper()}", units.show(one.bound, units.SHARE)
+        return f"{name} {one.observed_text} against the baseline, at most {most} allowed"
     sign = (
         one.operator
         if one.verdict is Verdict.PASS
@@ -134,6 +137,8 @@ def next_action(verdict: Verdict, checks: Sequence[Check], runs: Sequence[Prepar
 def _gap(one: Check) -> str:
     if one.observed is None or one.bound is None:
         return f"{one.id}: {one.reason}"
+    if one.unit == units.RATIO:
+        return f"bring {one.id} from {one.observed_text} to at most {units.show(one.bound, units.SHARE)}"
     return f"bring {one.id} from {one.observed_text} to {one.operator} {units.show(one.bound, one.unit)}"
 
 

@@ -255,7 +255,8 @@ def _regression_metric(regression: Section, metric: str, required: bool) -> Iter
     section = regression.child(metric)
     for statistic in section or ():
         assert section is not None
-        if grammar.percentile(statistic) is None:
+        share = grammar.percentile(statistic)
+        if share is None:
             _unknown_statistic(section, statistic)
             continue
         rule = section.child(statistic, ("max", "and_at_least", "level"), ("max",))
@@ -269,14 +270,17 @@ def _regression_metric(regression: Section, metric: str, required: bool) -> Iter
         floor = f" or by less than {units.show(least_s, units.SECONDS)}" if least_s is not None else ""
         yield Objective(
             id=f"regression.{metric}.{statistic}",
-            kind=Kind.PENDING,
+            kind=Kind.REGRESSION,
             level=level,
             metric=metric,
             statistic=statistic,
             bound=growth,
             unit=units.RATIO,
+            share=share,
             expected=f"{statistic.upper()} {metric.upper()} grows by at most"
             f" {units.show(growth, units.SHARE)}{floor} against the baseline"
             + ("; a baseline is required" if required else ""),
             line=rule.at_line("max"),
+            floor_s=least_s,
+            required=required,
         )

@@ -26,6 +26,7 @@ from ._counting import (
     units_from_counts,
 )
 from ._planning import MIN_EFFECTIVE, MIN_REQUESTS, more_requests, zero_miss_minimum
+from ._relative import Shift, band_shift, holm_levels, paired_shift, sturdier, welch_shift
 from ._verdict import ShareTest, t_interval, test_share
 
 __all__ = [
@@ -35,21 +36,27 @@ __all__ = [
     "Level",
     "Series",
     "ShareTest",
+    "Shift",
     "Units",
+    "band_shift",
     "beta_quantile",
     "betainc",
     "count_runs",
+    "holm_levels",
     "merge",
     "more_requests",
     "nearest_rank",
     "needed",
     "normal_quantile",
+    "paired_shift",
     "second_level",
     "share_met",
+    "sturdier",
     "t_interval",
     "t_quantile",
     "test_share",
     "units",
     "units_from_counts",
+    "welch_shift",
     "zero_miss_minimum",
 ]

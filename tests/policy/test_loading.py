@@ -111,7 +111,7 @@ def test_the_policy_of_the_design_page_loads_with_its_ids_in_its_order() -> None
         ("error_rate", Kind.ERROR_RATE, Level.BLOCK, "<=", 0.01, "share", None, 20),
         ("headroom", Kind.PENDING, Level.WARN, "<=", 0.05, "points", None, 21),
         ("throughput", Kind.THROUGHPUT, Level.BLOCK, ">=", 2000.0, "tok/s", None, 22),
-        ("regression.ttft.p99", Kind.PENDING, Level.BLOCK, "<=", 0.1, "ratio", None, 24),
+        ("regression.ttft.p99", Kind.REGRESSION, Level.BLOCK, "<=", 0.1, "ratio", 0.99, 24),
         ("evidence.runs", Kind.RULE, Level.BLOCK, ">=", 30.0, "count", None, 28),
     ],
 )
@@ -154,7 +154,7 @@ def test_an_objective_has_base_units_and_the_line_of_its_value(
         ("headroom", Kind.PENDING, "goodput drops by at most 5 pt from 100% to 150% of the load"),
         (
             "regression.ttft.p99",
-            Kind.PENDING,
+            Kind.REGRESSION,
             "P99 TTFT grows by at most 10% or by less than 20 ms against the baseline",
         ),
     ],

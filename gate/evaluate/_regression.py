@@ -1,0 +1,275 @@
+"""Regression: how much a percentile grew against a baseline, and whether that is more than it may.
+
+STATS section 9 D, DESIGN section 4: logarithms of one percentile a run, paired where both sides did the
+same work, otherwise Welch; a band over ten stored sessions or more; fewer stored sessions only warn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from .. import stats, units
+from ..model import Baseline, Change, Check, Comparison, Kind, Level, Objective, Policy, Verdict
+from . import _baseline, _growth
+from ._baseline import BAND, STORED, Sides
+from ._checks import Setting, check, missing, percent
+from ._counting import Unknown
+from ._growth import Growth, signed
+from ._prepare import Prepared
+
+POWER = 0.8  # chance that the number of runs it names decides
+
+
+class _Asked(Struct, frozen=True, eq=False):
+    """An objective with what was measured for it."""
+
+    objective: Objective
+    growth: Growth
+    limit: float  # growth that is still fine: the margin, or more where the floor in seconds is more
+    p_value: float  # of "it grew by no more than that"
+
+
+def judge(
+    policy: Policy, setting: Setting, baseline: Baseline | None
+) -> tuple[dict[str, Check], Comparison | None]:
+    """Every regression objective by id, and the comparison behind them.
+
+    Raises InputError for a baseline of another benchmark.
+    """
+    asked = [one for one in policy.objectives if one.kind is Kind.REGRESSION]
+    if baseline is None:
+        return {one.id: _without(one) for one in asked}, None
+    if setting.unselected:
+        return {one.id: missing(one, setting.unselected) for one in asked}, None
+    sides = _baseline.sides(setting.runs, baseline, policy)
+    found: dict[str, Check] = {}
+    measured: list[_Asked] = []
+    for objective in asked:
+        lowered = _lowered(objective, sides)
+        try:
+            measured.append(_asked(lowered, _growth.grown(sides, lowered, policy)))
+        except Unknown as why:
+            found[objective.id] = missing(lowered, str(why))
+        except _growth.Unbounded as why:
+            found[objective.id] = check(lowered, Verdict.FAIL, str(why), observed_text="unbounded")
+    for family in (
+        [one for one in measured if one.objective.level is Level.BLOCK],
+        [one for one in measured if one.objective.level is not Level.BLOCK],
+    ):
+        found |= _family(family, setting, sides)
+    return found, compare(setting.runs, sides, policy, setting.alpha)
+
+
+def _without(objective: Objective) -> Check:
+    if objective.required:
+        return missing(
+            objective, "the policy requires a baseline and there is none: give one with --baseline"
+        )
+    return check(objective, Verdict.SKIPPED, "there is no baseline: give one with --baseline")
+
+
+def _lowered(objective: Objective, sides: Sides) -> Objective:
+    """Too few stored sessions never block: their spread alone gives 20 to 40 % false alarms."""
+    from msgspec.structs import replace
+
+    if sides.kind != STORED or objective.level is not Level.BLOCK:
+        return objective
+    return replace(objective, level=Level.WARN)
+
+
+def _asked(objective: Objective, growth: Growth) -> _Asked:
+    margin, floor_s = objective.bound or 0.0, objective.floor_s
+    limit = margin if floor_s is None else max(margin, floor_s / growth.baseline_s)
+    if growth.log is None or growth.seconds is None:
+        return _Asked(objective, growth, limit, 1.0)
+    p_value = growth.log.p_above(math.log1p(margin))
+    if floor_s is not None:  # both must be exceeded for sure, each tested at the full level
+        p_value = max(p_value, growth.seconds.p_above(floor_s))
+    return _Asked(objective, growth, limit, p_value)
+
+
+def _family(asked: Sequence[_Asked], setting: Setting, sides: Sides) -> dict[str, Check]:
+    """Any FAIL fails the gate, so all of a level share alpha (Holm, step down)."""
+    if setting.policy.evidence.decide == "point":
+        return {one.objective.id: _point(one) for one in asked}
+    levels = stats.holm_levels([one.p_value for one in asked], setting.alpha) if asked else []
+    return {
+        one.objective.id: _judged(one, level, setting, sides)
+        for one, level in zip(asked, levels, strict=True)
+    }
+
+
+def _point(one: _Asked) -> Check:
+    growth = one.growth
+    over = growth.growth > one.limit
+    reason = f"{_seen(one)}; point estimate over {growth.method}, without an interval"
+    return _check(one, Verdict.FAIL if over else Verdict.PASS, reason)
+
+
+def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
+    growth, policy_margin = one.growth, one.objective.bound or 0.0
+    if growth.log is None or growth.seconds is None:
+        return _check(one, Verdict.INCONCLUSIVE, f"{_seen(one)}; {growth.too_few}", cause="undecided")
+    low, high = math.expm1(growth.log.lower(level)), math.expm1(growth.log.upper(setting.alpha))
+    facts = {"interval": (low, high), "interval_of": "ratio"}
+    limit, floor_s = percent(policy_margin), one.objective.floor_s
+    lower = f"{percent(1 - level)} lower bound {signed(low, policy_margin)}"
+    upper = f"{percent(1 - setting.alpha)} upper bound {signed(high, policy_margin)}"
+    tail = _tail(one, sides)
+    if one.p_value < level:
+        both = f", and surely by more than {units.show(floor_s, units.SECONDS)}" if floor_s else ""
+        return _check(one, Verdict.FAIL, f"{_seen(one)}; {lower} > {limit}{both}. {tail}", **facts)
+    small = floor_s is not None and growth.seconds.upper(setting.alpha) <= floor_s
+    if high <= policy_margin or small:
+        if unfit := growth.unfit_to_pass or (one.objective.metric == "e2e" and sides.other_outputs):
+            return _check(one, Verdict.INCONCLUSIVE, f"{_seen(one)}; {unfit}", cause="evidence", **facts)
+        why = f"{upper} <= {limit}" if high <= policy_margin else "surely by less than the floor"
+        better = " Faster than the baseline." if high < 0 else ""
+        return _check(one, Verdict.PASS, f"{_seen(one)}; {why}.{better} {tail}", **facts)
+    span = f"interval {signed(low)} to {signed(high)} contains {signed(one.limit)}"
+    reason = f"{_seen(one)}; {span}. {_more(one, level)}{tail}"
+    return _check(one, Verdict.INCONCLUSIVE, reason, cause="undecided", **facts)
+
+
+def _check(one: _Asked, verdict: Verdict, reason: str, **facts: object) -> Check:
+    from msgspec.structs import replace
+
+    # The bound shown is the one that counts at this baseline, so that it can be compared with the growth.
+    return check(
+        replace(one.objective, bound=one.limit),
+        verdict,
+        " ".join(reason.split()),
+        observed=one.growth.growth,
+        observed_text=signed(one.growth.growth, one.limit),
+        n=one.growth.units,
+        **facts,
+    )
+
+
+def _seen(one: _Asked) -> str:
+    growth = one.growth
+    values = (units.show(growth.candidate_s, units.SECONDS), units.show(growth.baseline_s, units.SECONDS))
+    return f"{signed(growth.growth, one.limit)} ({values[0]} against {values[1]})"
+
+
+def _tail(one: _Asked, sides: Sides) -> str:
+    said = [f"From {one.growth.method}."]
+    if sides.kind == STORED:
+        said.append(
+            f"A stored baseline of {_sessions(len(sides.sessions[0]))} only warns: sessions differ by 3 to"
+            f" 5 % anyway; measure both builds in one session, or store {_baseline.BAND_FROM} sessions."
+        )
+    elif one.growth.few_runs:
+        said.append("Fewer than five runs a side: the spread between runs is not covered.")
+    if one.growth.note:
+        said.append(one.growth.note)
+    return " ".join(said)
+
+
+def _more(one: _Asked, level: float) -> str:
+    """About how many runs would decide, if growth and spread persist: an order of magnitude."""
+    shift, limit = one.growth.log, math.log1p(one.limit)
+    if shift is None or shift.error == 0 or one.growth.runs == 0:
+        return ""
+    gap = abs(shift.estimate - limit)
+    z = stats.normal_quantile(1 - level) + stats.normal_quantile(POWER)
+    runs = math.ceil(one.growth.runs * (z * shift.error / gap) ** 2) if gap > 1e-9 else 0
+    if not one.growth.runs < runs <= 1000:
+        return ""
+    return f"At least about {units.about(runs)} runs a side would decide. "
+
+
+def _sessions(number: int) -> str:
+    return f"{number} session{'s' * (number != 1)}"
+
+
+# ---- the comparison ------------------------------------------------------------------------------
+
+
+def compare(candidate: Sequence[Prepared], sides: Sides, policy: Policy, alpha: float) -> Comparison:
+    """P50, P90 and P99 of every metric, and the policy's own percentiles, with intervals at `alpha`."""
+    asked = {(m, p): None for m in ("ttft", "tpot", "itl", "e2e") for p in (0.5, 0.9, 0.99)}
+    asked |= {(o.metric, o.share or 0.0): None for o in policy.objectives if o.kind is Kind.REGRESSION}
+    changes: list[Change] = []
+    notes = list(sides.notes)
+    for metric, share in sorted(asked, key=lambda key: (_ORDER.index(key[0]), key[1])):
+        statistic = f"p{share * 100:.10g}"
+        objective = Objective(
+            f"regression.{metric}.{statistic}", Kind.REGRESSION, Level.INFO, metric, statistic, share=share
+        )
+        try:
+            changes.append(_change(_growth.grown(sides, objective, policy), metric, statistic, alpha))
+        except (Unknown, _growth.Unbounded) as why:
+            if metric != "itl" or any(o.metric == "itl" for o in policy.objectives):
+                notes.append(f"{statistic.upper()} {metric.upper()} is not compared: {why}")
+    base = [one.run for one in sides.base]
+    return Comparison(
+        _name(sides),
+        candidate[0].run.load,
+        _growth.inputs(base),
+        f"{sides.kind} (advisory)" if sides.kind == STORED else sides.kind,
+        len(sides.sessions[0]),
+        (len(sides.base), len(sides.candidate)),
+        tuple(changes),
+        tuple(notes),
+    )
+
+
+_ORDER = ("ttft", "tpot", "itl", "e2e")
+
+
+def _change(growth: Growth, metric: str, statistic: str, alpha: float) -> Change:
+    interval = None
+    if growth.log is not None:
+        interval = math.expm1(growth.log.lower(alpha)), math.expm1(growth.log.upper(alpha))
+    return Change(
+        metric, statistic, growth.baseline_s, growth.candidate_s, growth.growth, interval, growth.method
+    )
+
+
+def _name(sides: Sides) -> str:
+    """The baseline for people: its one file, or the folder that holds its files and how many."""
+    files = list(dict.fromkeys(one.run.input for one in sides.base))
+    if len(files) == 1:
+        return files[0]
+    folders = [file.replace("\\", "/").split("/")[:-1] for file in files]
+    shared = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    where = "/".join(shared)
+    return f"{where} ({len(files)} files)" if where else f"{len(files)} files"
+
+
+def sentence(found: Comparison | None, checks: Sequence[Check]) -> str:
+    """The third line of every output: the change that matters most, with its interval.
+
+    That of the first objective that fails, else is undecided, else stands first; else P99 TTFT, or
+    what there is.
+    """
+    if found is None:
+        return ""
+    if not found.changes:
+        return f"nothing could be compared with {found.name}"
+    change = _most_telling(found, checks)
+    span = f" ({signed(change.interval[0])} to {signed(change.interval[1])})" if change.interval else ""
+    name = f"{change.statistic.upper()} {change.metric.upper()}"
+    kept = "; a stored baseline only warns" if found.kind.startswith(f"{STORED} (") else ""
+    band = f" over {_sessions(found.sessions)}" if found.kind == BAND else ""
+    return f"{name} {signed(change.growth)}{span} against {found.name}{band}, {change.method}{kept}"
+
+
+def _most_telling(found: Comparison, checks: Sequence[Check]) -> Change:
+    by_id = {f"regression.{one.metric}.{one.statistic}": one for one in found.changes}
+    told = [one for one in checks if one.id in by_id]
+    for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        said = [one for one in told if one.verdict is verdict]
+        if said:
+            return by_id[max(said, key=lambda one: (one.level is Level.BLOCK, one.observed or 0.0)).id]
+    if told:
+        return by_id[told[0].id]
+    return by_id.get("regression.ttft.p99", found.changes[0])
