@@ -13,6 +13,7 @@ import msgspec
 from .._source import BROKEN, Source
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # nothing measured is larger; sums stay finite
 
 _YAML_HEAD = re.compile(r"^(?:benchmarks:\n- |args:$|config:$)", re.MULTILINE)
 _YAML_OURS = re.compile(
@@ -24,13 +25,13 @@ _RUN_ID = re.compile(r"""\brun_id["']?:\s*["']?([\w-]+)""")
 class Timings(msgspec.Struct, gc=False):
     """Moments of one request, epoch seconds."""
 
-    targeted_start: float | None = None
-    request_start: float | None = None
-    resolve_start: float | None = None
-    request_end: float | None = None
-    resolve_end: float | None = None
-    first_token_iteration: float | None = None
-    last_token_iteration: float | None = None
+    targeted_start: Number | None = None
+    request_start: Number | None = None
+    resolve_start: Number | None = None
+    request_end: Number | None = None
+    resolve_end: Number | None = None
+    first_token_iteration: Number | None = None
+    last_token_iteration: Number | None = None
     token_iterations: Count | None = None  # chunks with content
 
 
@@ -51,18 +52,18 @@ class Usage(msgspec.Struct, gc=False):
 class Row(msgspec.Struct, gc=False):
     """One request. 0.2 and 0.3 have the last four times and `error` here, later ones in `info`."""
 
-    request_start_time: float | None = None
-    request_end_time: float | None = None
-    request_latency: float | None = None  # s
-    time_to_first_token_ms: float | None = None
+    request_start_time: Number | None = None
+    request_end_time: Number | None = None
+    request_latency: Number | None = None  # s
+    time_to_first_token_ms: Number | None = None
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
     output_metrics: Usage | None = None
     info: Info | None = None
-    start_time: float | None = None
-    end_time: float | None = None
-    first_token_time: float | None = None
-    last_token_time: float | None = None
+    start_time: Number | None = None
+    end_time: Number | None = None
+    first_token_time: Number | None = None
+    last_token_time: Number | None = None
     error: str | None = None
 
 
@@ -85,13 +86,13 @@ class Totals(msgspec.Struct):
 class Stat(msgspec.Struct):
     """One metric of one group of requests, in the metric's own unit."""
 
-    mean: float | None = None
-    median: float | None = None
-    std_dev: float | None = None
-    min: float | None = None
-    max: float | None = None
+    mean: Number | None = None
+    median: Number | None = None
+    std_dev: Number | None = None
+    min: Number | None = None
+    max: Number | None = None
     count: Count | None = None  # of tokens where the metric is weighted by them
-    percentiles: dict[str, float] | None = None
+    percentiles: dict[str, Number] | None = None
 
 
 class Group(msgspec.Struct):
@@ -109,7 +110,7 @@ class Metrics(msgspec.Struct):
     inter_token_latency_ms: Group | None = None
     output_token_count: Group | None = None
     output_tokens_per_second: Group | None = None
-    slo_attainment: float | None = None  # share
+    slo_attainment: Number | None = None  # share
     slo_determined_requests: Count | None = None
 
 
@@ -118,9 +119,9 @@ class Strategy(msgspec.Struct):
 
     type_: str | None = None
     streams: Count | None = None
-    rate: float | None = None  # requests/s
+    rate: Number | None = None  # requests/s
     max_concurrency: Count | None = None
-    rampup_duration: float | None = None  # s
+    rampup_duration: Number | None = None  # s
 
 
 class Backend(msgspec.Struct):
@@ -133,9 +134,9 @@ class Backend(msgspec.Struct):
 class Slo(msgspec.Struct):
     """GuideLLM's own bounds, ms."""
 
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2el_ms: float | None = None
+    ttft_ms: Number | None = None
+    tpot_ms: Number | None = None
+    e2el_ms: Number | None = None
 
 
 class Config(msgspec.Struct):
@@ -156,8 +157,8 @@ class Worker(msgspec.Struct):
 class Scheduled(msgspec.Struct):
     """The measurement window and how many requests were made at all."""
 
-    measure_start_time: float | None = None
-    measure_end_time: float | None = None
+    measure_start_time: Number | None = None
+    measure_end_time: Number | None = None
     requests_made: Totals | None = None
 
 
@@ -180,8 +181,8 @@ class Benchmark(msgspec.Struct):
     request_totals: Totals | None = None  # until 0.3; later in metrics
     requests: Rows | None = None
     warnings: list[Warned] | None = None
-    start_time: float | None = None  # epoch s
-    duration: float | None = None  # of the measurement window, s
+    start_time: Number | None = None  # epoch s
+    duration: Number | None = None  # of the measurement window, s
 
     @property
     def is_old(self) -> bool:

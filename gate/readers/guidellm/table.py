@@ -18,6 +18,7 @@ from .report import (
     Group,
     Metadata,
     Metrics,
+    Number,
     Report,
     Scheduled,
     Stat,
@@ -95,7 +96,7 @@ def _benchmark(source: Source, cells: _Cells, at: str) -> Benchmark:
     def stat(group: str, name: str) -> Group:
         found = {key: cells.get((group, name, key), "") for key in ("Mean", "Median", "Std Dev")}
         mean, median, deviation = (_number(source, text, f"{at}, {name}") for text in found.values())
-        listed = _json(source, cells.get((group, name, "Percentiles")), list[float], f"{at}, {name}")
+        listed = _json(source, cells.get((group, name, "Percentiles")), list[Number], f"{at}, {name}")
         if listed is not None and len(listed) != len(PERCENTILES):
             raise source.fail(f"{name} lists {len(listed)} percentiles, not {len(PERCENTILES)}", at)
         if listed is None:
@@ -159,7 +160,7 @@ def _json(source: Source, cell: str | None, kind: Any, at: str) -> Any:
 def _number(source: Source, cell: str, at: str) -> float | None:
     if not cell:
         return None
-    value: float = _json(source, cell, float, at)
+    value: float = _json(source, cell, Number, at)
     return value
 
 

@@ -11,6 +11,7 @@ from ...model import Aggregate, Counts, Load, Summary, ToolReported
 from .._source import BROKEN, Source
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # nothing measured is larger; sums stay finite
 
 NAME = "inference-perf"
 METHOD = "numpy linear over completed requests"
@@ -56,7 +57,7 @@ _CHUNKY = 0.1  # median token gap, of the mean TPOT
 _SLOW = 0.9  # of the requested rate
 _LATE = 0.1  # P99 delay of a start, of the median E2E
 
-Stat = dict[str, float | None]
+Stat = dict[str, Number | None]
 
 
 class _Latency(msgspec.Struct):
@@ -67,11 +68,11 @@ class _Latency(msgspec.Struct):
 
 
 class _Throughput(msgspec.Struct):
-    requests_per_sec: float | None = None
+    requests_per_sec: Number | None = None
 
 
 class _Goodput(msgspec.Struct):
-    goodput_percentage: float | None = None
+    goodput_percentage: Number | None = None
     good_requests: Count | None = None
     total_requests: Count | None = None
 
@@ -98,8 +99,8 @@ class _Failures(msgspec.Struct):
 class _LoadSummary(msgspec.Struct):
     count: Count | None = None
     schedule_delay: Stat | None = None
-    requested_rate: float | None = None  # requests/s; of a concurrent load the number of requests
-    achieved_rate: float | None = None
+    requested_rate: Number | None = None  # requests/s; of a concurrent load the number of requests
+    achieved_rate: Number | None = None
     concurrency: Count | None = None
 
 
@@ -109,7 +110,7 @@ class Told(msgspec.Struct):
     load_summary: _LoadSummary
     successes: _Successes
     failures: _Failures
-    benchmark_time_seconds: float | None = None
+    benchmark_time_seconds: Number | None = None
     retries: Any = None
 
     @property

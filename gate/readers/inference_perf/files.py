@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,13 +20,16 @@ _AGGREGATE = {"load_summary", "successes", "failures"}
 _TAILS = re.compile(r"(?:stage_-?\d+|summary|per_request)_lifecycle_metrics\.json(?:\.gz)?$")
 _CONFIG = re.compile(r"^(api|data|load|server|storage|report|tokenizer):", re.MULTILINE)
 _MOST_STAGES = 1000
+_Sane = Annotated[float, msgspec.Meta(le=1e9)]
 
 
 class Stage(msgspec.Struct):
     """One load point as the configuration declares it."""
 
-    rate: float | None = None  # requests/s; of a concurrent load it is filled with num_requests
-    duration: float | None = None  # s
+    rate: Annotated[float, msgspec.Meta(le=1e9)] | None = (
+        None  # requests/s; of a concurrent load it is filled with num_requests
+    )
+    duration: Annotated[float, msgspec.Meta(le=1e9)] | None = None  # s
     num_requests: int | None = None
     concurrency_level: int | None = None
 

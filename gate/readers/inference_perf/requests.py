@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from ...model import Floats, Gaps, Load, Requests, Run, Status
 from .. import _rows
 from .._source import BROKEN, Source
 from . import aggregate, files
+from .aggregate import Count, Number
 
 ONE_CHUNK = (
     "most answers of several tokens came in one chunk, which hides the time of a token; "
@@ -31,22 +31,20 @@ _RARE_GAP = 10  # times the median gap between starts: an open loop seldom pause
 _TAIL = 0.02  # of the median E2E
 _BUG = (0.8, 1.25)
 
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
 
 class _Usage(msgspec.Struct, gc=False):
-    completion_tokens: Tokens | None = None
+    completion_tokens: Count | None = None
 
 
 class _Response(msgspec.Struct, gc=False):
-    output_tokens: Tokens | None = None  # by the client's tokenizer
+    output_tokens: Count | None = None  # by the client's tokenizer
     server_usage: _Usage | None = None
-    chunk_times: list[float] | None = None
-    output_token_times: list[float] | None = None
+    chunk_times: list[Number] | None = None
+    output_token_times: list[Number] | None = None
 
 
 class _Text(msgspec.Struct, gc=False):
-    input_tokens: Tokens | None = None
+    input_tokens: Count | None = None
 
 
 class _Sent(msgspec.Struct, gc=False):
@@ -57,15 +55,15 @@ class _Info(msgspec.Struct, gc=False):
     request_metrics: _Sent | None = None
     response_metrics: _Response | None = None  # since 0.6
     response_info: _Response | None = None  # 0.5
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None  # until 0.4, special tokens among them
-    output_token_times: list[float] | None = None  # until 0.4, of every message
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None  # until 0.4, special tokens among them
+    output_token_times: list[Number] | None = None  # until 0.4, of every message
 
 
 class _Computed(msgspec.Struct, gc=False):
-    time_to_first_token: float | None = None
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None
+    time_to_first_token: Number | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -74,8 +72,8 @@ class _Error(msgspec.Struct, gc=False):
 
 
 class _Row(msgspec.Struct, gc=False):
-    start_time: float  # monotonic: no wall clock
-    end_time: float
+    start_time: Number  # monotonic: no wall clock
+    end_time: Number
     info: _Info | None = None
     computed_metrics: _Computed | None = None
     error: _Error | None = None
