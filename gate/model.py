@@ -456,7 +456,7 @@ class Attribution(Struct, frozen=True):
     by_input: tuple[LengthBucket, ...]  # quarters of the requests, fewer where lengths repeat
     by_output: tuple[LengthBucket, ...]
     ttft_parts: tuple[TtftParts, ...]  # empty where no file has a queue time
-    worst_runs: tuple[WorstRun, ...]  # with misses, most first; empty for one run
+    worst_runs: tuple[WorstRun, ...]  # with far more misses than others, most first; empty for one run
     worst_requests: tuple[WorstRequest, ...]
 
 

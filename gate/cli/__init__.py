@@ -15,7 +15,7 @@ import click
 from .. import __version__
 from ..errors import Exit, GateError
 
-COMMANDS = ("check", "completion", "policy", "schema")
+COMMANDS = ("check", "completion", "policy", "schema", "whatif")
 
 
 class Commands(click.Group):

@@ -19,7 +19,7 @@ def length_tables(report: Report) -> tuple[tuple[str, Table], ...]:
     found = report.attribution
     if found is None:
         return ()
-    known = any(bucket.misses is not None for bucket in (*found.by_input, *found.by_output))
+    known = any(bucket.good not in (None, bucket.n) for bucket in (*found.by_input, *found.by_output))
     misses = ", and misses by the only bound they broke" if known else ""
     tables = []
     if found.by_output:

@@ -31,6 +31,7 @@ from ._counting import Good, Unknown, goodput
 from ._prepare import Prepared
 
 WORST = 10  # requests named one by one
+UNEVEN = 1.5  # times an equal share of the misses: a run beyond it is worth looking at
 QUARTERS = 4  # of the requests, by length: as many misses can be seen in each
 _CAUSES = ("ttft", "tpot", "e2e", "several", "failed")
 
@@ -233,7 +234,9 @@ def _worst_runs(runs: Sequence[Prepared], judged: _Judged) -> tuple[WorstRun, ..
     attempted = np.bincount(judged.run, minlength=len(runs))
     missed = np.bincount(judged.run[judged.cause > 0], minlength=len(runs))
     total = int(missed.sum())
-    order = sorted(np.flatnonzero(missed).tolist(), key=lambda run: -missed[run])
+    # Where all runs miss alike none is worst; ten names would only hide that.
+    many = np.flatnonzero(missed > UNEVEN * total / len(runs))
+    order = sorted(many.tolist(), key=lambda run: -missed[run])
     return tuple(
         WorstRun(
             runs[run].run.input,

@@ -55,10 +55,10 @@ def _other_loads(prepared: Sequence[Prepared], load: Load | None) -> str:
     if load is None or load.burst or load.production or len({one.run.load for one in prepared}) > 1:
         return ""
     if load.concurrency is not None:
-        steps = sorted({max(1, round(load.concurrency * share)) for share in _SWEEP})
+        steps = sorted({max(1, round(load.concurrency * share)) for share in _SWEEP} - {load.concurrency})
         return f"A goodput-concurrency curve: every run is at {load}; measure at {_listed(steps)} too."
     assert load.request_rate is not None
-    rates = [load.request_rate * share for share in _SWEEP]
+    rates = [load.request_rate * share for share in _SWEEP if share != 1.0]
     return f"A goodput-load curve: every run is at {load}; measure at {_listed(rates)} req/s too."
 
 
