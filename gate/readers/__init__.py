@@ -20,6 +20,8 @@ from . import (
     genai_bench,
     genai_perf,
     generic,
+    guidellm,
+    inference_perf,
     inferencex,
     llmeter,
     llmperf,
@@ -64,6 +66,8 @@ READERS: tuple[Reader, ...] = (
     genai_bench,
     genai_perf,
     generic,
+    guidellm,
+    inference_perf,
     inferencex,
     llmeter,
     llmperf,
@@ -113,7 +117,7 @@ def read(
         why = "".join(f"\n{note}" for note in notes[:5])
         hint = "pass the tool's result file, or force it with --tool NAME"
         raise InputError(f"no result among the files{why}", named, hint)
-    return Reading(tuple(_stated.apply(run, facts) for run in runs), tuple(notes))
+    return Reading(tuple(_sidecar.with_session(_stated.apply(run, facts)) for run in runs), tuple(notes))
 
 
 def _twin(source: Source, same_size: list[Source]) -> Source | None:
