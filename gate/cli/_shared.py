@@ -13,7 +13,7 @@ import click
 from ..errors import Exit, GateError, UsageError
 
 if TYPE_CHECKING:
-    from ..model import AnyReport, Policy
+    from ..model import AnyReport, Baseline, Policy
 
 FORMATS = ("text", "json", "junit", "markdown", "github", "gitlab")
 FILE_FORMATS = {  # option -> emitter
@@ -47,6 +47,44 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
     if options["preset"]:
         return policy.preset(options["preset"], profile=options["profile"])
     return policy.load(options["policy_path"] or policy.find(), profile=options["profile"])
+
+
+def baseline_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--same-session and --allow-baseline, read by `read_baseline`."""
+    for option in (
+        click.option(
+            "--allow-baseline",
+            "allowed",
+            multiple=True,
+            metavar="KEY",
+            help="Let the baseline differ in tool, model, hardware, interaction, load, input_tokens"
+            " or output_tokens.",
+        ),
+        click.option(
+            "--same-session",
+            is_flag=True,
+            help="State that one job on one node measured both the baseline and the results.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) -> Baseline:
+    """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
+    from ..evaluate import ALLOWABLE
+    from ..model import Baseline
+    from ..readers._baseline import read_baseline as reader
+
+    for key in options["allowed"]:
+        if key not in ALLOWABLE:
+            raise UsageError(
+                f'"{key}" is nothing a baseline may differ in',
+                "--allow-baseline",
+                f"one of {', '.join(ALLOWABLE)}",
+            )
+    found = reader(names, tool=options["tool"], stated=options["stated"], gaps=gaps)
+    return Baseline(found.runs, options["same_session"], frozenset(options["allowed"]), found.notes)
 
 
 # ---- outputs ------------------------------------------------------------------------------

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from ._shared import FORMATS, chosen_policy, policy_options, wanted_outputs, write, write_error
+from ._shared import (
+    FORMATS,
+    baseline_options,
+    chosen_policy,
+    policy_options,
+    read_baseline,
+    wanted_outputs,
+    write,
+    write_error,
+)
 
 if TYPE_CHECKING:
-    from ..model import Report
+    from ..model import Baseline, Report
 
 _EXITS = """\b
 Exit codes:
@@ -31,6 +40,13 @@ Exit codes:
 @click.option(
     "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
 )
+@click.option(
+    "--baseline",
+    multiple=True,
+    metavar="FILES",
+    help="Compare with these results or saved JSON reports; may be given again.",
+)
+@baseline_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="What goes to stdout. Default: text.")
 @click.option("--json", "json", metavar="FILE", help="Also write the report as JSON; - is stdout.")
 @click.option("--junit", "junit", metavar="FILE", help="Also write JUnit XML; - is stdout.")
@@ -91,21 +107,30 @@ def _judge(options: dict[str, Any]) -> Report:
     policy = chosen_policy(options)
     if not options["results"]:
         raise UsageError("no result file is named", "", "slo-gate check results.json --policy slo.yaml")
-    reading = readers.read(
-        options["results"],
-        tool=options["tool"],
-        stated=options["stated"],
-        gaps=any(objective.metric == "itl" for objective in policy.objectives),
-    )
+    gaps = any(objective.metric == "itl" for objective in policy.objectives)
+    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"], gaps=gaps)
     report = evaluate(
         policy,
         reading.runs,
         date.today(),
+        baseline=_baseline(options, gaps),
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
     )
     return replace(report, provenance=replace(report.provenance, reproduce=_command(options)))
+
+
+def _baseline(options: dict[str, Any], gaps: bool) -> Baseline | None:
+    if options["baseline"]:
+        return read_baseline(options["baseline"], options, gaps=gaps)
+    for name, given in (
+        ("--same-session", options["same_session"]),
+        ("--allow-baseline", options["allowed"]),
+    ):
+        if given:
+            raise UsageError(f"{name} is about a baseline and none is given", "", "add --baseline FILES")
+    return None
 
 
 def _command(options: dict[str, Any]) -> str:
@@ -120,6 +145,10 @@ def _command(options: dict[str, Any]) -> str:
         words += [name, options[key]] if options[key] else []
     for item in options["stated"]:
         words += ["--set", item]
+    for name, key in (("--baseline", "baseline"), ("--allow-baseline", "allowed")):
+        for item in options[key]:
+            words += [name, item]
+    words += ["--same-session"] if options["same_session"] else []
     words += ["--fail-on", options["fail_on"]] if options["fail_on"] != "fail" else []
     words += ["--report-only"] if options["report_only"] else []
     return shlex.join(words)

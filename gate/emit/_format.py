@@ -87,7 +87,7 @@ def bound(check: Check) -> str:
     """Operator and bound, or the demand in words where there is no number."""
     if check.bound is None:
         return plain(check.expected)
-    return f"{check.operator} {show(check.bound, check.unit)}"
+    return f"{check.operator} {show(check.bound, SHARE if check.unit == RATIO else check.unit)}"
 
 
 def observed(check: Check) -> str:
@@ -101,12 +101,20 @@ def interval(check: Check) -> str:
     """The interval in its unit; where it is about requests and the rule about seconds, it says so."""
     if check.interval is None:
         return ""
+    if check.interval_of == "ratio":  # growth against a baseline
+        return " to ".join(growth(end) for end in check.interval)
     unit = _INTERVAL_UNITS.get(check.interval_of or "", check.unit)
     against = _share_wanted(check) if unit == SHARE else check.bound if unit == check.unit else None
     low, high = (show(end, unit, against) for end in check.interval)
     if " " in high and low.endswith(suffix := high[high.index(" ") :]):
         low = low.removesuffix(suffix)
     return f"{low} to {high}" + (MET if unit == SHARE and check.unit != SHARE else "")
+
+
+def growth(value: float) -> str:
+    """A change as a signed percentage of the baseline, to a tenth of a percent."""
+    rounded = round(value, 3)
+    return ("+" if rounded > 0 else "") + show(rounded, SHARE)
 
 
 def _share_wanted(check: Check) -> float | None:

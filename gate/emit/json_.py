@@ -19,6 +19,7 @@ from ..model import (
     AnyReport,
     Attribution,
     Check,
+    Comparison,
     ErrorReport,
     Goodput,
     InputFile,
@@ -89,6 +90,7 @@ def _report(report: Report) -> dict[str, Any]:
         "objectives": [_objective(check) for check in report.checks],
         "goodput": _goodput(report.goodput),
         "metrics": _metrics(report.metrics),
+        "baseline": comparison(report.baseline),
         "attribution": _attribution(report.attribution),
         "measure_next": report.measure_next,
         "notes": report.notes,
@@ -110,6 +112,23 @@ def _run(run: RunReport) -> dict[str, Any]:
         "goodput": _goodput(run.goodput),
         "metrics": _metrics(run.metrics),
         "notes": run.notes,
+        **_fields(run, "input_tokens", "output_tokens"),
+    }
+
+
+def comparison(found: Comparison | None) -> dict[str, Any] | None:
+    """The baseline and how every percentile moved against it."""
+    if found is None:
+        return None
+    names = ("metric", "statistic", "baseline_s", "candidate_s", "growth", "interval", "method")
+    return {
+        "name": found.name,
+        "load": _load(found.load),
+        **_fields(found, "kind", "sessions"),
+        "runs": dict(zip(("baseline", "candidate"), found.runs, strict=True)),
+        "inputs": [_input(file) for file in found.inputs],
+        "changes": [_fields(change, *names) for change in found.changes],
+        "notes": found.notes,
     }
 
 

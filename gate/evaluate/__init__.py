@@ -22,6 +22,7 @@ from ..model import (
     Waiver,
 )
 from . import _attribution, _judge, _loads, _next, _regression, _summary, _words
+from ._baseline import ALLOWABLE
 from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
 from ._prepare import Prepared, prepare
@@ -216,4 +217,4 @@ def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
     return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]
 
 
-__all__ = ["FAIL_ON", "describe", "evaluate"]
+__all__ = ["ALLOWABLE", "FAIL_ON", "describe", "evaluate"]

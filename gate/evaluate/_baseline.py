@@ -40,6 +40,7 @@ class Sides(Struct, frozen=True, eq=False):
 
 def sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> Sides:
     """Choose what is compared. Raises InputError for a baseline of another benchmark."""
+    _not_itself(candidate, baseline)
     notes = list(baseline.notes)
     every = [prepare(run, policy) for run in baseline.runs]
     base = _at_load(candidate, every, baseline.allowed, notes)
@@ -59,6 +60,18 @@ def sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> 
     if other:
         notes.append(other)
     return Sides(tuple(base), tuple(candidate), kind, pairs is not None, held, tuple(notes), other)
+
+
+def _not_itself(candidate: Sequence[Prepared], baseline: Baseline) -> None:
+    """A build that is compared with itself has not changed: that would be green and mean nothing."""
+    judged = {one.run.sha256: one.run.input for one in candidate}
+    for run in baseline.runs:
+        if run.sha256 in judged:
+            raise InputError(
+                f"is in the baseline and among the results, as {judged[run.sha256]}",
+                run.input,
+                "give the results of another build as baseline",
+            )
 
 
 # ---- the same benchmark ---------------------------------------------------------------------

@@ -211,4 +211,15 @@ def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
         goodput_of([one], policy),
         shown,
         (*run.notes, *one.notes),
+        mean_tokens(one, "input_tokens"),
+        mean_tokens(one, "output_tokens"),
     )
+
+
+def mean_tokens(one: Prepared, column: str) -> float | None:
+    """Mean of `input_tokens` or `output_tokens` over completed requests; None where the file has none."""
+    values = getattr(one.evidence, column) if isinstance(one.evidence, Requests) else None
+    if values is None or one.requests is None:
+        return None
+    known = values[(one.requests.status == Status.COMPLETED) & np.isfinite(values)]
+    return float(known.mean()) if known.size else None

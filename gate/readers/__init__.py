@@ -14,6 +14,7 @@ from ..errors import InputError, UsageError
 from ..model import Run
 from . import (
     _files,
+    _sidecar,
     _stated,
     aiperf,
     evalscope,
