@@ -11,6 +11,7 @@ from ..errors import Exit
 from ..model import (
     Baseline,
     Check,
+    Comparison,
     InputFile,
     Level,
     Objective,
@@ -72,7 +73,13 @@ def evaluate(
         tuple(checks),
         found,
         metrics,
-        (*policy.notes, *_top_notes(policy, chosen, prepared, today), *absent, *notes),
+        (
+            *policy.notes,
+            *_top_notes(policy, chosen, prepared, today),
+            *absent,
+            *notes,
+            *_compared_notes(compared),
+        ),
         Provenance(_words.provenance(chosen.runs or prepared)),
         change=_regression.sentence(compared, checks),
         baseline=compared,
@@ -205,6 +212,10 @@ def _top_notes(
     if chosen.runs and elsewhere:
         notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {_loads.loads(elsewhere)}")
     return notes
+
+
+def _compared_notes(found: Comparison | None) -> list[str]:
+    return [f"baseline: {note}" for note in found.notes] if found is not None else []
 
 
 def _shared_notes(runs: Sequence[Prepared]) -> list[str]:

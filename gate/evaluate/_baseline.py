@@ -5,6 +5,7 @@ The unit of a regression is the session: one benchmark job on one node (DESIGN s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ BAND_FROM = 10  # stored sessions from which their spread is known well enough t
 FACTS = ("tool", "model", "hardware", "interaction")  # one value a run, the same on both sides
 ALLOWABLE = (*FACTS, "load", "input_tokens", "output_tokens")
 LENGTH_TOLERANCE = 0.1  # of the mean number of tokens
-SPREAD_TOLERANCE = 0.25  # of the standard deviation of lengths
+SPREAD_TOLERANCE = 0.5  # of the interquartile range: less is another workload
 _HINT = "give a baseline of the same workload, or allow the difference with --allow-baseline {}"
 
 SAME, BAND, STORED = "same session", "stored sessions", "stored"
@@ -128,13 +129,13 @@ def _same_inputs(
     if mine is None or theirs is None:
         notes.append("prompt lengths are not known on both sides, and taken to be the same")
         return
-    other = abs(mine[0] - theirs[0]) > LENGTH_TOLERANCE * theirs[0]
-    if mine[1] is not None and theirs[1] is not None:
-        gap = abs(mine[1] - theirs[1])
-        other |= gap > SPREAD_TOLERANCE * max(mine[1], theirs[1]) and gap > LENGTH_TOLERANCE * theirs[0]
+    other = abs(mine.mean - theirs.mean) > LENGTH_TOLERANCE * theirs.mean + _noise(mine, theirs)
+    if mine.middle is not None and theirs.middle is not None:
+        narrow, wide = sorted((mine.middle, theirs.middle))
+        other |= narrow < SPREAD_TOLERANCE * wide and wide - narrow > LENGTH_TOLERANCE * theirs.mean
     if not other:
         return
-    text = f"prompts are {_tokens(theirs)} in the baseline and {_tokens(mine)} in the results"
+    text = f"prompts are {theirs} in the baseline and {mine} in the results"
     if "input_tokens" not in allowed:
         raise InputError(
             f"the baseline is of another workload: {text}", _where(base), _HINT.format("input_tokens")
@@ -142,40 +143,59 @@ def _same_inputs(
     notes.append(f"{text}; allowed by --allow-baseline input_tokens")
 
 
-def _lengths(runs: Sequence[Prepared], column: str) -> tuple[float, float | None] | None:
-    """Mean and standard deviation of completed requests; no deviation from saved reports."""
-    cells, means = [], []
+class _Lengths(Struct, frozen=True):
+    """Token lengths of one side's completed requests; only the mean from saved reports."""
+
+    mean: float
+    n: int
+    spread: float | None = None  # standard deviation
+    middle: float | None = None  # interquartile range: few long prompts do not move it
+
+    def __str__(self) -> str:
+        return f"{self.mean:.0f} tokens" + (f" (stddev {self.spread:.0f})" if self.spread is not None else "")
+
+
+def _lengths(runs: Sequence[Prepared], column: str) -> _Lengths | None:
+    cells: list[Floats] = []
+    stated: list[tuple[float, int]] = []
     for one in runs:
         if isinstance(one.evidence, Aggregate) and column in one.evidence.summaries:
-            means.append(one.evidence.summaries[column].mean)
+            mean = one.evidence.summaries[column].mean
+            stated += [(mean, one.counts.completed)] if mean is not None else []
         elif isinstance(one.evidence, Requests) and (values := getattr(one.evidence, column)) is not None:
-            known = values[(one.evidence.status == Status.COMPLETED) & np.isfinite(values)]
-            cells.append(known)
-            means += [float(known.mean())] if known.size else []
-    stated = [mean for mean in means if mean is not None]
-    if not stated:
+            cells.append(values[(one.evidence.status == Status.COMPLETED) & np.isfinite(values)])
+            stated += [(float(cells[-1].mean()), cells[-1].size)] if cells[-1].size else []
+    n = sum(number for _, number in stated)
+    if not n:
         return None
-    spread = float(np.concatenate(cells).std()) if len(cells) == len(runs) else None
-    return float(np.mean(stated)), spread
+    mean = sum(value * number for value, number in stated) / n
+    if len(cells) < len(runs):
+        return _Lengths(mean, n)
+    tokens = np.concatenate(cells)
+    low, high = np.quantile(tokens, (0.25, 0.75))
+    return _Lengths(mean, n, float(tokens.std()), float(high - low))
 
 
-def _tokens(lengths: tuple[float, float | None]) -> str:
-    spread = f" (stddev {lengths[1]:.0f})" if lengths[1] is not None else ""
-    return f"{lengths[0]:.0f} tokens{spread}"
+def _noise(one: _Lengths, other: _Lengths) -> float:
+    """How far two means of one workload may lie apart by chance: three standard errors."""
+    known = [side.spread for side in (one, other) if side.spread is not None]
+    spread = max(known) if known else one.mean  # the spread of saved reports is not known: a wide guess
+    return 3 * spread * math.sqrt(1 / one.n + 1 / other.n)
 
 
 def _outputs(base: Sequence[Prepared], candidate: Sequence[Prepared], paired: bool) -> str:
     """Outputs of another length move E2E whatever the server does; of the same prompts, already a little."""
     mine, theirs = _lengths(candidate, "output_tokens"), _lengths(base, "output_tokens")
-    if mine is None or theirs is None:
+    if mine is None or theirs is None or not theirs.mean:
         return ""
-    share = mine[0] / theirs[0] - 1 if theirs[0] else 0.0
-    if abs(share) <= (LENGTH_TOLERANCE / 2 if paired else LENGTH_TOLERANCE):
+    share = mine.mean / theirs.mean - 1
+    room = LENGTH_TOLERANCE / 2 if paired else LENGTH_TOLERANCE + _noise(mine, theirs) / theirs.mean
+    if abs(share) <= room:
         return ""
     how = "shorter" if share < 0 else "longer"
     return (
         f"outputs are {units.show(abs(share), units.SHARE)} {how} than the baseline's"
-        f" ({mine[0]:.1f} against {theirs[0]:.1f} tokens)"
+        f" ({mine.mean:.1f} against {theirs.mean:.1f} tokens)"
     )
 
 
