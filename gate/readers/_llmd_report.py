@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from math import isfinite
 from typing import Any
 
@@ -97,7 +97,7 @@ def document(source: Source) -> dict[str, Any]:
 
 def told(source: Source, document: dict[str, Any]) -> Told:
     """What it says. Raises InputError for another version, or a value of the wrong type."""
-    version = str(document.get("version", ""))
+    version = _text(document.get("version")) or ""
     if re.fullmatch(r"0\.1(\.\d+)?", version):
         return _first(source, document, version)
     if re.fullmatch(r"0\.2(\.\d+)?", version):
@@ -114,7 +114,7 @@ def _first(source: Source, document: dict[str, Any], version: str) -> Told:
     start = _number(_at(time, "start"))
     return Told(
         version,
-        str(_at(load, "name") or NAME),
+        _text(_at(load, "name")) or NAME,
         performance.requests or RequestCounts(),
         _stats(performance),
         performance.throughput.requests_per_sec if performance.throughput else None,
@@ -137,20 +137,20 @@ def _second(source: Source, document: dict[str, Any], version: str) -> Told:
     engines = [_at(part, "standardized") for part in stack] if isinstance(stack, list) else []
     serving = [one for one in engines if _at(one, "kind") == "inference_engine"]
     time = _at(document, "run", "time")
-    stamp = _at(time, "start") or _at(time, "end")
+    stamp = _text(_at(time, "start")) or _text(_at(time, "end")) or ""
     rate = performance.throughput.request_rate if performance.throughput else None
     return Told(
         version,
-        str(_at(said, "tool") or NAME),
+        _text(_at(said, "tool")) or NAME,
         performance.requests or RequestCounts(),
         _stats(performance),
         rate.mean if rate is not None else None,
         _named(_at(said, "tool_version")),
         _load(_number(_at(said, "rate_qps")), _number(_at(said, "concurrency"))),
-        _named(" + ".join(dict.fromkeys(str(_at(one, "model", "name")) for one in serving))),
+        _named(" + ".join(dict.fromkeys(_text(_at(one, "model", "name")) or "" for one in serving))),
         _hardware([_replicated(one) for one in serving]),
         _seconds(_at(time, "duration")),
-        found[0] if stamp and (found := re.match(r"\d{4}-\d\d-\d\d", str(stamp))) else None,
+        found[0] if (found := re.match(r"\d{4}-\d\d-\d\d", stamp)) else None,
     )
 
 
@@ -176,8 +176,16 @@ def _at(value: Any, *path: str) -> Any:
     return value
 
 
+def _text(value: Any) -> str | None:
+    """A scalar as text; None for what is nested, which aliases can make too large to print."""
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
 def _named(value: Any) -> str | None:
-    return str(value) if value not in (None, "", "unknown", "None") else None
+    text = _text(value)
+    return None if text in ("", "unknown", "None") else text
 
 
 def _number(value: Any) -> float | None:
