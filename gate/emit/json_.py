@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any
@@ -40,7 +40,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def emit(report: AnyReport) -> str:
     """The whole report, or the error that kept it from being made, as one JSON object."""
-    document = _error(report) if isinstance(report, ErrorReport) else _report(report)
+    return _text(_error(report) if isinstance(report, ErrorReport) else _report(report))
+
+
+def comparisons(found: Sequence[Comparison]) -> str:
+    """What `slo-gate compare --json` prints: one comparison a load, as `baseline` of a report."""
+    return _text({"schema_version": SCHEMA_VERSION, "comparisons": [comparison(one) for one in found]})
+
+
+def _text(document: dict[str, Any]) -> str:
     text = json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
     # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
     return text.replace("##", "#\\u0023")

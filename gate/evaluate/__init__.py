@@ -27,6 +27,7 @@ from ._baseline import ALLOWABLE
 from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
 from ._prepare import Prepared, prepare
+from ._regression import compare_loads
 
 FAIL_ON = ("fail", "inconclusive", "warn")
 
@@ -40,17 +41,23 @@ def evaluate(
     notes: Sequence[str] = (),
     fail_on: str = "fail",
     report_only: bool = False,
+    looks: int = 1,
 ) -> Report:
     """Judge runs by a policy.
 
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
-    tighten what the policy lets through; `report_only` exits 0 and says so. Raises InputError for a
-    `baseline` of another benchmark.
+    tighten what the policy lets through; `report_only` exits 0 and says so. `looks` is how often a
+    sequence of runs is judged, planned in advance: each look gets that part of alpha (STATS section 9E).
+    Raises InputError for a `baseline` of another benchmark.
     """
     prepared = [prepare(run, policy) for run in runs]
     chosen = _loads.select(prepared, policy)
     setting = Setting(
-        policy, round(1 - policy.evidence.confidence, 12), _judge.family(policy), chosen.runs, chosen.reason
+        policy,
+        round((1 - policy.evidence.confidence) / looks, 12),
+        _judge.family(policy),
+        chosen.runs,
+        chosen.reason,
     )
     grown, compared = _regression.judge(policy, setting, baseline)
     checks = [grown.get(one.id) or _judge.judge(one, setting) for one in policy.objectives]
@@ -228,4 +235,4 @@ def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
     return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]
 
 
-__all__ = ["ALLOWABLE", "FAIL_ON", "describe", "evaluate"]
+__all__ = ["ALLOWABLE", "FAIL_ON", "compare_loads", "describe", "evaluate"]

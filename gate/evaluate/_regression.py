@@ -10,15 +10,28 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import stats, units
-from ..model import Baseline, Change, Check, Comparison, Kind, Level, Objective, Policy, Verdict
-from . import _baseline, _growth
+from ..model import (
+    Baseline,
+    Change,
+    Check,
+    Comparison,
+    EvidenceRules,
+    Kind,
+    Level,
+    Objective,
+    Policy,
+    Run,
+    Verdict,
+)
+from . import _baseline, _growth, _loads
 from ._baseline import BAND, STORED, Sides
 from ._checks import Setting, check, missing, percent
 from ._counting import Unknown
 from ._growth import Growth, signed
-from ._prepare import Prepared
+from ._prepare import Prepared, prepare
 
 POWER = 0.8  # chance that the number of runs it names decides
 
@@ -73,8 +86,6 @@ def _without(objective: Objective) -> Check:
 
 def _lowered(objective: Objective, sides: Sides) -> Objective:
     """Too few stored sessions never block: their spread alone gives 20 to 40 % false alarms."""
-    from msgspec.structs import replace
-
     if sides.kind != STORED or objective.level is not Level.BLOCK:
         return objective
     return replace(objective, level=Level.WARN)
@@ -135,8 +146,6 @@ def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
 
 
 def _check(one: _Asked, verdict: Verdict, reason: str, **facts: object) -> Check:
-    from msgspec.structs import replace
-
     # The bound shown is the one that counts at this baseline, so that it can be compared with the growth.
     return check(
         replace(one.objective, bound=one.limit),
@@ -184,6 +193,31 @@ def _more(one: _Asked, level: float) -> str:
 
 def _sessions(number: int) -> str:
     return f"{number} session{'s' * (number != 1)}"
+
+
+# ---- without a policy ----------------------------------------------------------------------------
+
+
+def compare_loads(runs: Sequence[Run], baseline: Baseline, evidence: EvidenceRules) -> tuple[Comparison, ...]:
+    """Every load that both sides hold, in ascending order; loads of the results alone are named in a note.
+
+    `evidence` gives the confidence and the warm-up rule. Raises InputError for a baseline of another
+    benchmark, or one without any of these loads.
+    """
+    policy = Policy("compare", "", "", (), evidence=evidence)
+    groups = _loads.grouped([prepare(run, policy) for run in runs]).values()
+    held = [run.load for run in baseline.runs]
+    shared = [g for g in groups if "load" in baseline.allowed or g[0].run.load in held]
+    left = [one for group in groups if group not in shared for one in group]
+    alpha = round(1 - evidence.confidence, 12)
+    found = []
+    for group in shared or list(groups)[:1]:  # no load in common: the first says what the baseline holds
+        sides = _baseline.sides(group, baseline, policy)
+        one = compare(group, sides, policy, alpha)
+        found.append(
+            replace(one, notes=(*one.notes, f"not in the baseline: {_loads.loads(left)}")) if left else one
+        )
+    return tuple(found)
 
 
 # ---- the comparison ------------------------------------------------------------------------------

@@ -1,0 +1,117 @@
+"""`slo-gate compare`: how much every percentile moved between two builds, without a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import Exit, UsageError
+from ._shared import baseline_options, read_baseline
+
+if TYPE_CHECKING:
+    from ..model import Change, Comparison
+
+_EXITS = """\b
+Exit codes:
+  0   shown, whatever moved: a comparison without a policy gates nothing
+  2   usage error
+  3   a file is missing or unreadable, or the baseline is of another benchmark"""
+
+
+@click.command(name="compare", epilog=_EXITS)
+@click.argument("baseline")
+@click.argument("results", nargs=-1, required=True)
+@baseline_options
+@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the files.")
+@click.option(
+    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+)
+@click.option(
+    "--warmup",
+    default="auto",
+    show_default=True,
+    metavar="auto|N",
+    help="Requests dropped from the start of each run, as evidence.warmup of a policy.",
+)
+@click.option("--json", "json", is_flag=True, help="Print JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(**options: Any) -> int:
+    """Compare RESULTS with BASELINE (each a file, folder or glob; the baseline also a saved report)."""
+    from .. import readers
+    from ..evaluate import compare_loads
+    from ..model import EvidenceRules
+
+    evidence = EvidenceRules(warmup=_warmup(options["warmup"]))
+    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"])
+    found = compare_loads(reading.runs, read_baseline([options["baseline"]], options, gaps=False), evidence)
+    if options["json"]:
+        from ..emit.json_ import comparisons
+
+        click.echo(comparisons(found), nl=False)
+    else:
+        click.echo("\n".join(_text(found, reading.notes)))
+    return Exit.PASS
+
+
+def _warmup(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not text.isdecimal() or len(text) > 9:
+        raise UsageError(f'--warmup "{text}" is no number of requests', "", "write auto, 0 or a whole number")
+    return int(text)
+
+
+def _text(found: Sequence[Comparison], notes: Sequence[str]) -> Iterator[str]:
+    from ..units import printable
+
+    for number, one in enumerate(found):
+        if number:
+            yield ""
+        load = printable(str(one.load)) if one.load is not None else "a load that is not stated"
+        yield f"{load}: {one.runs[1]} runs against {one.runs[0]} of {printable(one.name)}, {_weight(one)}"
+        yield from _table(one.changes)
+        for note in one.notes:
+            yield f"  - {printable(note)}"
+    if notes:
+        yield ""
+        yield from (f"- {printable(note)}" for note in notes)
+
+
+def _weight(one: Comparison) -> str:
+    return {
+        "same session": "of one session",
+        "stored sessions": f"{one.sessions} stored sessions",
+    }.get(one.kind, "stored: sessions differ by 3 to 5 % anyway")
+
+
+def _table(changes: Sequence[Change]) -> Iterator[str]:
+    from ..emit._format import growth
+    from ..units import SECONDS, show
+
+    rows = [("", "baseline", "now", "change", "interval", "", "from")]
+    for one in changes:
+        span = " to ".join(map(growth, one.interval)) if one.interval is not None else "-"
+        rows.append(
+            (
+                f"{one.statistic.upper()} {one.metric.upper()}",
+                show(one.baseline_s, SECONDS),
+                show(one.candidate_s, SECONDS),
+                growth(one.growth),
+                span,
+                _said(one),
+                one.method,
+            )
+        )
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *cells, last in rows:
+        middle = "  ".join(cell.rjust(size) for cell, size in zip(cells, sizes[1:], strict=False))
+        yield f"  {first.ljust(sizes[0])}  {middle}  {last}".rstrip()
+
+
+def _said(one: Change) -> str:
+    """Whether the interval leaves 0 out: said for a slowdown, and for a gain."""
+    if one.interval is None or one.interval[0] <= 0 <= one.interval[1]:
+        return ""
+    return "slower" if one.interval[0] > 0 else "faster"
