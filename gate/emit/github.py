@@ -19,12 +19,12 @@ _MESSAGE = 4000  # characters; the API takes 64 KB
 def emit(report: AnyReport) -> str:
     """Workflow commands, one a line; nothing where every rule holds."""
     if isinstance(report, ErrorReport):
-        return _command("error", "slo-gate", " Next: ".join(filter(None, (report.headline, report.hint))))
+        return command("error", "slo-gate", " Next: ".join(filter(None, (report.headline, report.hint))))
     found = u.unmet(report)
     lines = [_annotation(name, check, report) for name, check in found[:MOST]]
     if len(found) > MOST:
         rest = f"and {len(found) - MOST} more rules; the step summary and the JSON report have all"
-        lines.append(_command("warning", "slo-gate", rest))
+        lines.append(command("warning", "slo-gate", rest))
     return "".join(lines)
 
 
@@ -32,7 +32,7 @@ def _annotation(name: str, check: Check, report: Report) -> str:
     where = {"file": file} if (file := u.file_of(report)) else {}
     if file and check.policy_line:
         where["line"] = str(check.policy_line)
-    return _command(_level(check, report), f"{f.mark(check)} {name}", u.sentence(check), **where)
+    return command(_level(check, report), f"{f.mark(check)} {name}", u.sentence(check), **where)
 
 
 def _level(check: Check, report: Report) -> str:
@@ -41,7 +41,8 @@ def _level(check: Check, report: Report) -> str:
     return "notice" if check.verdict == Verdict.INCONCLUSIVE else "warning"
 
 
-def _command(level: str, title: str, message: str, **properties: str) -> str:
+def command(level: str, title: str, message: str, **properties: str) -> str:
+    """One annotation: `level` is error, warning or notice."""
     shown = {**properties, "title": _cut(title, _TITLE)}
     written = ",".join(f"{name}={_property(value)}" for name, value in shown.items())
     return f"::{level} {written}::{_data(_cut(message, _MESSAGE))}\n"

@@ -1,0 +1,128 @@
+"""`slo-gate comment`: a saved report on the pull or merge request it is about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import Exit, InputError
+
+if TYPE_CHECKING:
+    from ..model import AnyReport
+    from ..publish import Outcome, PublishError
+
+SUMMARY_BYTES = 1_000_000  # GitHub drops a step summary above 1 MiB
+
+
+def _number(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value != "auto" and not (value.isdecimal() and int(value)):
+        raise click.BadParameter('write a number, or "auto" for the request this job is about')
+    return value
+
+
+@click.command(name="comment")
+@click.option("--report", "path", metavar="FILE", required=True, help="What `check --json FILE` wrote.")
+@click.option(
+    "--pr", default="auto", show_default=True, metavar="NUMBER", callback=_number,
+    help="The pull or merge request; auto finds the one this job is about.",
+)  # fmt: skip
+@click.option(
+    "--mode", type=click.Choice(("on-change", "always", "never")), default="on-change", show_default=True,
+    help="on-change: when it is not green, or to bring an older comment up to date.",
+)  # fmt: skip
+@click.option("--key", default="", metavar="TEXT", help="Keeps the comments of two jobs of one policy apart.")
+@click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, metavar="SECONDS",
+    help="For each answer of the API.",
+)  # fmt: skip
+def command(**options: Any) -> int:
+    """Publish a saved report as one comment, made once and then kept up to date.
+
+    On GitHub with $GITHUB_TOKEN, on GitLab with $GITLAB_TOKEN. The report is checked against its
+    schema and rendered anew. What the forge refuses is a warning: the verdict was the exit code of
+    `check`, and no comment changes it.
+    """
+    report = _load(options["path"])
+    from ..emit import EMITTERS
+
+    markdown = EMITTERS["markdown"](report)
+    if options["step_summary"]:
+        _summarise(markdown)
+    outcome = _publish(report, markdown, options)
+    if outcome is not None:
+        click.echo(f"{outcome.action} {outcome.url}".rstrip())
+    return Exit.PASS
+
+
+def _load(path: str) -> AnyReport:
+    from .. import saved
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        hint = "write it with `slo-gate check --json FILE`"
+        raise InputError(f"cannot be read: {error.strerror or error}", path, hint) from None
+    return saved.load(data, path)
+
+
+def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outcome | None:
+    if options["mode"] == "never":
+        return None
+    from .. import publish
+    from ..model import Verdict
+
+    post = publish.Post(
+        markdown, _gate(report), options["key"], getattr(report, "verdict", None) == Verdict.PASS
+    )
+    try:
+        here, forge = publish.place(os.environ, options["pr"], options["timeout"])
+        return publish.publish(post, here, forge, options["mode"])
+    except publish.PublishError as error:
+        _warn(error, options["step_summary"])
+        return None
+
+
+def _gate(report: AnyReport) -> str:
+    """Policy and workload in one word: what a comment is about. Empty for an error, which knows neither."""
+    from ..model import ErrorReport
+
+    if isinstance(report, ErrorReport):
+        return ""
+    measured = sorted({f"{run.model}\0{run.hardware}" for run in report.runs})
+    return "\0".join((report.policy.name, report.policy.profile or "", *measured))
+
+
+def _warn(error: PublishError, in_summary: bool) -> None:
+    from ..units import printable
+
+    where = f" ({printable(error.where)})" if error.where else ""
+    text = f"no comment was written: {printable(error.message)}{where}. The verdict stands."
+    click.echo(f"warning: {text}", err=True)
+    if error.hint:
+        click.echo(f"hint: {printable(error.hint)}", err=True)
+    if os.environ.get("GITHUB_ACTIONS"):
+        from ..emit import github
+
+        click.echo(github.command("warning", "slo-gate", f"{text} {error.hint}".rstrip()), nl=False)
+    if in_summary:
+        from ..emit import _format
+
+        _summarise(f"\n**Note:** {_format.markdown(text)}\n")
+
+
+def _summarise(markdown: str) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    if not path:
+        return
+    from ..publish import shorten
+
+    file = Path(path)
+    room = SUMMARY_BYTES - (file.stat().st_size if file.is_file() else 0)
+    if room < len(markdown.encode()) and room < 1000:  # the step has used it up; GitHub would drop it all
+        return
+    with file.open("a", encoding="utf-8", newline="") as summary:
+        summary.write(shorten(markdown, room, room))

@@ -1,0 +1,71 @@
+"""Notes on merge requests of GitLab."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from ._http import Api
+from ._nouns import Comment, Environment, Place, PublishError
+
+
+def place(env: Environment, number: str) -> Place:
+    """The merge request of this pipeline, or `number` where it is not "auto". Raises PublishError."""
+    token = env.get("GITLAB_TOKEN", "")
+    if not token:
+        raise PublishError(
+            "GITLAB_TOKEN is not set",
+            "",
+            "make a project access token with the scope api, and a masked CI/CD variable of it: "
+            "CI_JOB_TOKEN may not write notes",
+        )
+    iid = env.get("CI_MERGE_REQUEST_IID", "") if number == "auto" else number
+    project = env.get("CI_MERGE_REQUEST_PROJECT_ID") or env.get("CI_PROJECT_ID") or ""
+    if not (iid.isdecimal() and project):
+        hint = "run in a merge-request pipeline (rules: if: $CI_PIPELINE_SOURCE == 'merge_request_event')"
+        raise PublishError("this job is not about a merge request", "", hint)
+    api = env.get("CI_API_V4_URL") or "https://gitlab.com/api/v4"
+    commit, run_url = env.get("CI_COMMIT_SHA", ""), env.get("CI_JOB_URL", "")
+    return Place(api.rstrip("/"), project, int(iid), token, commit, run_url)
+
+
+class GitLab:
+    """The notes of one merge request."""
+
+    def __init__(self, here: Place, timeout_s: float) -> None:
+        self._api = Api(here.api, here.token, {}, timeout_s)
+        self._notes = f"/projects/{quote(here.repository, safe='')}/merge_requests/{here.number}/notes"
+        self._me: str | None = None
+
+    def comments(self) -> list[Comment]:
+        """Of every page, oldest first, without the system's own."""
+        items = self._api.pages(self._notes, sort="asc", order_by="created_at")
+        return [_comment(item) for item in items if not item.get("system")]
+
+    def wrote(self, comment: Comment) -> bool:
+        """By the user the token belongs to: a project access token has one of its own."""
+        if self._me is None:
+            answer, _ = self._api.call("GET", "/user")
+            self._me = str(answer.get("username") or "") if isinstance(answer, dict) else ""
+        return comment.author == self._me
+
+    def create(self, body: str) -> tuple[Comment, bool]:
+        """The new note, and whether it took several attempts."""
+        answer, repeated = self._api.call("POST", self._notes, {"body": body})
+        return _comment(answer), repeated
+
+    def update(self, comment: Comment, body: str) -> Comment:
+        """The note as it is now."""
+        answer, _ = self._api.call("PUT", f"{self._notes}/{comment.id}", {"body": body})
+        return _comment(answer)
+
+    def delete(self, comment: Comment) -> None:
+        """Take it away."""
+        self._api.call("DELETE", f"{self._notes}/{comment.id}")
+
+
+def _comment(item: Any) -> Comment:
+    if not isinstance(item, dict) or not isinstance(item.get("id"), int):
+        raise PublishError("the answer is not a note", "", "check that the API address is GitLab's")
+    author = item.get("author") or {}
+    return Comment(item["id"], str(item.get("body") or ""), str(author.get("username") or ""), False, "")

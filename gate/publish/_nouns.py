@@ -1,0 +1,67 @@
+"""What publishing is about: where a comment goes, what it says, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..errors import GateError
+
+
+class PublishError(GateError):
+    """The forge cannot be reached or refuses. Never part of a verdict: callers turn it into a warning."""
+
+
+class Place(Struct, frozen=True):
+    """A pull or merge request of one forge."""
+
+    api: str  # base URL, no slash at the end
+    repository: str  # owner/name, or a GitLab project id
+    number: int  # of the pull or merge request
+    token: str
+    commit: str = ""  # SHA that was measured; empty where it is not known
+    run_url: str = ""  # of the CI run
+
+    def __repr__(self) -> str:
+        return f"Place({self.api!r}, {self.repository!r}, {self.number})"  # never the token
+
+
+class Comment(Struct, frozen=True):
+    """A comment or note that is already there."""
+
+    id: int
+    body: str
+    author: str
+    bot: bool
+    url: str
+
+
+class Post(Struct, frozen=True):
+    """What is to be said."""
+
+    markdown: str
+    gate: str  # policy and workload in one word; empty where an error left them unknown
+    key: str  # the caller's, so that two jobs of one policy have a comment each
+    green: bool
+
+
+class Outcome(Struct, frozen=True):
+    """What became of it."""
+
+    action: str  # created, updated, unchanged or skipped
+    url: str = ""
+
+
+class Forge(Protocol):
+    """The comments of one Place."""
+
+    def comments(self) -> list[Comment]: ...  # every page, oldest first
+    def wrote(self, comment: Comment) -> bool: ...  # by the holder of the token
+    def create(self, body: str) -> tuple[Comment, bool]: ...  # and whether it took several attempts
+    def update(self, comment: Comment, body: str) -> Comment: ...
+    def delete(self, comment: Comment) -> None: ...
+
+
+Environment = Mapping[str, str]
