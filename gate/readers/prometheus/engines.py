@@ -173,12 +173,14 @@ def part(name: str, labels: Labels) -> Part | None:
     return _PARTS.get(name)
 
 
+@lru_cache(maxsize=4096)
 def model(labels: Labels) -> str | None:
     """The model a series is about."""
     named = dict(labels)
     return next((named[key] for key in _MODEL_LABELS if named.get(key)), None)
 
 
+@lru_cache(maxsize=4096)
 def half(labels: Labels) -> str:
     """`prefill` or `decode` for a worker of a disaggregated deployment, else empty."""
     role = dict(labels).get("engine_type", "")
