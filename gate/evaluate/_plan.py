@@ -1,0 +1,242 @@
+"""How much must be measured: before a benchmark starts, and after one that did not decide.
+
+STATS section 8 and 9: the fewest requests that can pass a share without one miss, and what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from .. import stats, units
+from ..model import Check, Kind, Objective, Policy, Report, Run, Verdict
+from ._checks import CLUSTERS, expected, percent
+from ._growth import PER_TAIL
+from ._prepare import OPEN_LOOP_MIN, OPEN_LOOP_SHARE, SHORT_MIN, SHORT_PER_SLOT
+
+Answer: TypeAlias = Literal["can pass", "never passes", "open", "by count", "not judged"]
+DESIGNS = (1, 5, 10, 30)  # runs for which the least number of requests is shown
+DEPENDENT = 6.0  # deff of a P99 at 65 % load (STATS section 2): 2 at light load, 170 at 90 %
+
+
+class Need(Struct, frozen=True):
+    """What one objective needs before a benchmark starts."""
+
+    id: str
+    level: str
+    expected: str
+    answer: Answer
+    text: str
+    least: dict[int, int]  # runs -> requests in all of them that can pass without one miss, at best
+    declared: int | None = None  # requests in all runs, as evidence declares them
+    deff_most: float | None = None  # dependence up to which the declared requests can pass
+
+
+class Missing(Struct, frozen=True):
+    """What one objective needs after a benchmark."""
+
+    id: str
+    level: str
+    verdict: Verdict
+    text: str
+    more_requests: int | None = None
+    more_runs: int | None = None
+    more_s: float | None = None  # at the rate of the results
+
+
+class Plan(Struct, frozen=True):
+    """The whole answer: needs before, or what is missing after."""
+
+    policy: Policy
+    needs: tuple[Need, ...]
+    missing: tuple[Missing, ...]
+    notes: tuple[str, ...]
+    headline: str
+
+
+def plan(policy: Policy) -> Plan:
+    """What the policy needs, and whether the evidence it declares can ever decide it."""
+    needs = tuple(_need(one, policy) for one in policy.objectives if one.kind is not Kind.RULE)
+    never = [one for one in needs if one.answer == "never passes"]
+    if never:
+        names = ", ".join(one.id for one in never)
+        headline = f"{names} can never pass with the declared evidence"
+    elif any(one.answer == "open" for one in needs):
+        headline = "the policy declares no runs and requests per run: nothing says whether it can pass"
+    else:
+        headline = "every objective can pass with the declared evidence"
+    return Plan(policy, needs, (), tuple(_notes(policy)), headline)
+
+
+def remaining(policy: Policy, runs: Sequence[Run], today: date) -> Plan:
+    """What is missing after a benchmark, at its dependence and rate: an order of magnitude."""
+    from . import evaluate
+
+    report = evaluate(policy, runs, today)
+    found = tuple(_missing(one, report) for one in report.checks if _asks_for_requests(policy, one))
+    open_ones = [one for one in found if one.verdict is Verdict.INCONCLUSIVE]
+    costs = [one for one in open_ones if one.more_requests is not None]
+    if not open_ones:
+        headline = "every objective is decided: nothing more to measure"
+    elif costs:
+        most = max(costs, key=lambda one: one.more_requests or 0)
+        headline = f"{len(open_ones)} of {len(found)} objectives are open; {most.id} needs most: {most.text}"
+    else:
+        headline = (
+            f"{len(open_ones)} of {len(found)} objectives are open, and more requests alone do not decide"
+        )
+    notes = ("about: measure, then plan again; looking after every batch raises the error rate",)
+    return Plan(policy, (), found, notes if costs else (), headline)
+
+
+# ---- before -------------------------------------------------------------------------------------
+
+
+def _need(objective: Objective, policy: Policy) -> Need:
+    if objective.kind in (Kind.LATENCY, Kind.GOODPUT):
+        return _share(objective, policy)
+    if objective.kind is Kind.REGRESSION:
+        return _growth(objective, policy)
+    runs = policy.evidence.runs_min
+    if objective.kind is Kind.THROUGHPUT and policy.evidence.decide != "point":
+        text = f"an interval over runs takes {CLUSTERS}"
+        answer: Answer = "open" if runs is None else "can pass" if runs >= CLUSTERS else "never passes"
+        return _row(objective, answer, text if runs is None else f"{text}, {runs} are declared")
+    if objective.kind is Kind.ERROR_RATE:
+        least = math.ceil(round(1 / objective.bound, 6)) if objective.bound else 0
+        text = "judged on the count, with any number of requests"
+        more = f"; one failure among fewer than {least:,} fails it" if least > 1 else ""
+        return _row(objective, "by count", text + more)
+    if objective.kind is Kind.MEAN:
+        return _row(objective, "not judged", "a mean is shown, never judged")
+    return _row(objective, "by count", "needs no number of requests of its own")
+
+
+def _row(objective: Objective, answer: Answer, text: str, **facts: object) -> Need:
+    known: dict[str, object] = {"least": {}, **facts}
+    return Need(objective.id, objective.level.value, expected(objective), answer, text, **known)  # type: ignore[arg-type]
+
+
+def _share(objective: Objective, policy: Policy) -> Need:
+    """The zero-miss minimum of a share, and how dependent the declared requests may be."""
+    share, alpha = objective.share or 0.0, round(1 - policy.evidence.confidence, 12)
+    least = {runs: stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs)) for runs in DESIGNS}
+    what = _what(objective)
+    if policy.evidence.decide == "point":
+        return _row(objective, "by count", "decide: point takes the estimate, however few the requests")
+    runs, each = policy.evidence.runs_min, policy.evidence.requests_per_run_min
+    if runs is None or each is None:
+        return _row(objective, "open", f"without one miss, {least[10]:,} {what} in ten runs", least=least)
+    if objective.metric == "itl":
+        text = f"counts gaps, of which a request has many: at least {least[10]:,} in ten runs"
+        return _row(objective, "can pass", text, least=least)
+    declared = runs * each
+    need = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs))
+    if declared < need:
+        text = (
+            f"even without a miss {need:,} {what} are needed in {runs} run{'s' * (runs != 1)}, and"
+            f" {declared:,} are declared: set evidence.requests_per_run.min to {math.ceil(need / runs):,};"
+            " a clear miss can still fail it"
+        )
+        return _row(objective, "never passes", text, least=least, declared=declared)
+    room = _most_dependent(share, alpha, runs, declared)
+    text = f"{declared:,} declared; without a miss they pass while one independent request is worth at most"
+    text += f" {room:,.1f} of them (deff)"
+    if room < DEPENDENT:
+        wanted = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs), deff=DEPENDENT)
+        text += f"; at deff {DEPENDENT:g}, common for a P99 at 65 % load, it takes {wanted:,}"
+    return _row(objective, "can pass", text, least=least, declared=declared, deff_most=room)
+
+
+def _what(objective: Objective) -> str:
+    if objective.metric == "itl":
+        return "gaps"
+    return f"requests with {objective.when.text}" if objective.when else "requests"
+
+
+def _df(runs: int) -> int:
+    return runs - 1 if runs >= CLUSTERS else 9  # fewer runs are judged by ten blocks
+
+
+def _most_dependent(share: float, alpha: float, runs: int, declared: int) -> float:
+    """The deff at which the zero-miss minimum is what is declared (it grows with deff in proportion)."""
+    if share in (0.0, 1.0):
+        return float(declared)
+    low, high = 1.0, float(declared)
+    while high - low > 1e-3 * low:
+        middle = math.sqrt(low * high)
+        fits = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs), deff=middle) <= declared
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _growth(objective: Objective, policy: Policy) -> Need:
+    share = objective.share or 0.0
+    each = math.ceil(round(PER_TAIL / (1 - share), 6))
+    need = f"{CLUSTERS} runs of {each:,} requests a side in one session, or ten stored sessions"
+    runs, requests = policy.evidence.runs_min, policy.evidence.requests_per_run_min
+    if runs is None or requests is None:
+        return _row(objective, "open", f"to pass it takes {need}")
+    if runs >= CLUSTERS and requests >= each:
+        return _row(objective, "can pass", f"{runs} runs of {requests:,} requests a side; {need} suffice")
+    text = f"{runs} runs of {requests:,} requests a side are declared and to pass it takes {need};"
+    return _row(objective, "never passes", f"{text} a large growth can still fail it")
+
+
+def _notes(policy: Policy) -> list[str]:
+    notes = []
+    target, each = policy.workload.target, policy.evidence.requests_per_run_min
+    slots = target.concurrency if target is not None and target.concurrency is not None else 0
+    wanted = max(SHORT_MIN, SHORT_PER_SLOT * slots)
+    if each is not None and each < wanted:
+        notes.append(
+            f"runs of {each:,} requests are short for this load, tails are biased: {wanted:,} are wanted"
+        )
+    if policy.evidence.warmup == "auto" and each is not None and target is not None:
+        if slots:
+            dropped = 2 * slots
+        else:  # the first share of what is run, at least 50
+            dropped = max(OPEN_LOOP_MIN, math.ceil(each * OPEN_LOOP_SHARE / (1 - OPEN_LOOP_SHARE)))
+        notes.append(
+            f"warm-up drops {dropped:,} requests of each run: let the tool send {each + dropped:,} or more"
+        )
+    runs = policy.evidence.runs_min
+    if target is not None and target.request_rate and runs and each:
+        took = units.show(runs * each / target.request_rate, units.SECONDS)
+        notes.append(f"the declared {runs * each:,} requests take {took} at {target}")
+    if policy.evidence.decide == "point":
+        notes.append("decide: point: the error rate is not controlled, whatever is measured")
+    return notes
+
+
+# ---- after --------------------------------------------------------------------------------------
+
+
+def _asks_for_requests(policy: Policy, one: Check) -> bool:
+    kinds = {objective.id: objective.kind for objective in policy.objectives}
+    return kinds[one.id] not in (Kind.RULE, Kind.MEAN)
+
+
+def _missing(one: Check, report: Report) -> Missing:
+    facts = (one.id, one.level.value, one.verdict)
+    if one.verdict is not Verdict.INCONCLUSIVE or one.cause == "evidence" or one.more_requests is None:
+        return Missing(*facts, one.reason)
+    judged = [run for run in report.runs if run.at_target]
+    attempted = sum(run.counts.attempted for run in judged)
+    seconds = sum(run.duration_s or 0.0 for run in judged)
+    each = attempted / len(judged) if judged else 0.0
+    more = one.more_requests
+    runs = math.ceil(more / each) if each else None
+    took = more / attempted * seconds if attempted and seconds else None
+    said = [f"at least about {units.about(more)} more requests"]
+    if runs is not None:
+        said.append(f"{units.about(runs)} more run{'s' * (runs != 1)} of {each:,.0f}")
+    if took is not None:
+        said.append(f"{units.show(took, units.SECONDS)} at this rate")
+    worth = f" (now worth {one.n_eff:,.0f} independent ones)" if one.n_eff else ""
+    share = f"{percent(one.share)} met it; " if one.share is not None else ""
+    return Missing(*facts, f"{share}{', '.join(said)}{worth}", more, runs, took)
