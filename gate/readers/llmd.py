@@ -89,9 +89,7 @@ def read(source: Source, /) -> Sequence[Run]:
         if counts.completed and (stat := told.latency.get(block)) is not None
     }
     _check_order(source, latencies)
-    length = told.requests.output_length
-    tokens = length.mean if length is not None and length.mean is not None and length.mean >= 0 else None
-    unsuitable = _unsuitable(told, latencies, tokens) | blind
+    tokens = _tokens(told)
     method = _METHODS.get(told.tool, "linear")
     return [
         Run(
@@ -117,7 +115,7 @@ def read(source: Source, /) -> Sequence[Run]:
                 metric: ToolReported(one.percentiles, f"{method} over completed requests", one.mean)
                 for metric, one in latencies.items()
             },
-            unsuitable=unsuitable,
+            unsuitable=_unsuitable(told, latencies, tokens) | blind,
             notes=_notes(told, counts, blind),
         )
     ]
@@ -194,6 +192,12 @@ def _check_order(source: Source, latencies: Mapping[str, Summary]) -> None:
     if ttft is not None and e2e is not None and ttft > e2e * (1 + MISMATCH):
         why = f"contradicts itself: a mean TTFT of {ttft:g} s and a mean E2E of {e2e:g} s; a unit is wrong"
         raise source.fail(why, "latency", WHOLE)
+
+
+def _tokens(told: Told) -> float | None:
+    """The mean number of output tokens of a request."""
+    length = told.requests.output_length
+    return length.mean if length is not None and length.mean is not None and length.mean >= 0 else None
 
 
 def _unsuitable(told: Told, latencies: Mapping[str, Summary], tokens: float | None) -> dict[str, str]:

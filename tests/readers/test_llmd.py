@@ -87,22 +87,30 @@ def test_a_report_gives_the_numbers_of_the_file_it_was_made_from(shared: Path, n
     )
 
 
-def test_failures_are_those_of_the_tool_and_the_servers_log() -> None:
+def test_failures_are_those_of_the_servers_log() -> None:
     run = read(FAILURES)
-    said = json.loads((CASES / "failures" / "stage_0.json").read_text(encoding="utf-8"))
-    # The server's log: 138 answers, 10 x 500, 2 aborted.
-    assert run.counts == Counts(150, 138, 12)
-    assert (said["successes"]["count"], said["failures"]["count"]) == (138, 12)
-    for metric, key in (("ttft", "time_to_first_token"), ("tpot", "time_per_output_token"),
-                        ("itl", "inter_token_latency"), ("e2e", "request_latency")):  # fmt: skip
-        summary, theirs = evidence(run).summaries[metric], said["successes"]["latency"][key]
-        assert (summary.mean, summary.min, summary.max) == (theirs["mean"], theirs["min"], theirs["max"])
-        for percent, value in summary.percentiles:
-            assert value == theirs["median" if percent == 50 else f"p{percent:g}"]
+    assert run.counts == Counts(150, 138, 12)  # the log: 138 answers, 10 x 500, 2 aborted
     assert not run.unsuitable
     assert "12 failed, as the report says" in run.notes
     assert run.format == "llm-d report 0.2.1"
     assert run.date == "2026-11-29"
+
+
+def test_a_report_gives_the_numbers_of_inference_perfs_own_summary(shared: Path) -> None:
+    reports = shared / "results" / "inference-perf-0.7.0" / "chat_errors" / "reports"
+    said = json.loads((reports / "stage_0_lifecycle_metrics.json").read_text(encoding="utf-8"))
+    run = read(FAILURES)
+    assert (said["successes"]["count"], said["failures"]["count"]) == (
+        run.counts.completed,
+        run.counts.failed,
+    )
+    keys = {"tpot": "time_per_output_token", "itl": "inter_token_latency", "e2e": "request_latency"}
+    for metric, key in {"ttft": "time_to_first_token", **keys}.items():
+        summary, theirs = evidence(run).summaries[metric], said["successes"]["latency"][key]
+        assert (summary.mean, summary.min, summary.max) == (theirs["mean"], theirs["min"], theirs["max"])
+        assert len(summary.percentiles) == 11
+        for percent, value in summary.percentiles:
+            assert value == theirs["median" if percent == 50 else f"p{percent:g}"]
 
 
 def test_every_report_of_the_shared_results_is_read(shared: Path) -> None:
