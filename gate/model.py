@@ -59,6 +59,7 @@ class Requests(Struct, frozen=True, eq=False):
     server_queue_s: Floats | None = None  # waited in the server, as the server says: part of TTFT
     ids: tuple[str, ...] | None = None  # as the tool names its requests
     rows: NDArray[np.int64] | None = None  # place in the run as it was read, from 0; None: as they stand
+    server_ttft_s: Floats | None = None  # TTFT as the server says: the client and the network are not in it
 
     def __len__(self) -> int:
         return len(self.status)
@@ -176,6 +177,8 @@ class Run(Struct, frozen=True, eq=False):
     unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric or error_rate -> why not judged
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
+    tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
+    prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
 
 
 class Baseline(Struct, frozen=True, eq=False):
@@ -230,9 +233,9 @@ class Kind(str, Enum):
     GOODPUT = "goodput"
     ERROR_RATE = "error_rate"
     THROUGHPUT = "throughput"
+    HEADROOM = "headroom"  # goodput drops by at most `bound` from one load to a higher one
     REGRESSION = "regression"  # growth of a percentile against a baseline is at most `bound`
     RULE = "rule"  # evidence and conformance: met, missing or different
-    PENDING = "pending"  # parsed and shown, not judged yet
 
 
 class Objective(Struct, frozen=True):
@@ -252,6 +255,7 @@ class Objective(Struct, frozen=True):
     line: int = 0  # in the policy file, from 1
     floor_s: float | None = None  # of a regression: growth by less than this is fine whatever its share
     required: bool = False  # of a regression: a missing baseline blocks
+    between: tuple[float, float] | None = None  # of headroom: the two loads as shares of the target
 
 
 class TokenRule(Struct, frozen=True):
@@ -556,6 +560,16 @@ class LoadReport(Struct, frozen=True):
     counts: Counts
     goodput: Goodput | None
     metrics: Mapping[str, MetricStats | None]
+    verdict: Verdict | None = None  # of the blocking percentiles, goodput and error rate, were it the target
+
+
+class Capacity(Struct, frozen=True):
+    """The highest load that meets the policy, of those that were measured."""
+
+    load: Load | None  # it meets the policy, and no lower one fails; None: no load is shown to
+    fails: Load | None  # the lowest load that fails
+    monotone: bool  # False: a load passes above one that fails, or goodput surely rises with load
+    text: str  # "at least concurrency 64; concurrency 96 fails (ttft.p99)"
 
 
 class Change(Struct, frozen=True):
@@ -581,6 +595,112 @@ class Comparison(Struct, frozen=True):
     runs: tuple[int, int]  # compared: of the baseline, of the candidate
     changes: tuple[Change, ...]
     notes: tuple[str, ...] = ()
+
+
+# ---- what a picture shows: thinned, so that a page stays small; only where it is asked for ----
+
+
+class CurveBound(Struct, frozen=True):
+    """A bound on a curve, and the quantile that is compared with it."""
+
+    id: str  # of the objective; "goodput" for its per-request bound
+    bound_s: float
+    share: float | None  # that must be within it; None for a per-request bound
+    value_s: float | None  # the quantile at that share; None where failures push it out of reach
+    verdict: Verdict | None  # of the objective
+
+
+class Curve(Struct, frozen=True):
+    """What share of all attempted requests had a latency within how many seconds."""
+
+    metric: str
+    of: str  # requests, gaps, buckets (exact at their edges) or percentiles (as the tool states them)
+    n: int
+    failed: int  # of n without a value, so that the curve ends below 100 %
+    values_s: tuple[float, ...]  # ascending
+    shares: tuple[float, ...]  # of n within each value
+    percentiles: tuple[tuple[float, float | None], ...]  # (percent, s): P5 to P95, P99; None out of reach
+    bounds: tuple[CurveBound, ...]
+
+
+class Dot(Struct, frozen=True):
+    """One request of a scatter."""
+
+    x: float  # s, place in the run, or tokens
+    value_s: float
+    run: int  # place in Charts.inputs
+    row: int  # place in its run as the file has it, from 0
+    kind: str  # good, missed, warm-up, or completed where the policy has no goodput section
+
+
+class Failed(Struct, frozen=True):
+    """Failed requests that stand at one place."""
+
+    x: float
+    number: int
+
+
+class Window(Struct, frozen=True):
+    """The requests that began between low and high."""
+
+    low: float
+    high: float
+    n: int  # attempted
+    failed: int
+    p50_s: float | None  # of the completed
+    p99_s: float | None
+
+
+class Scatter(Struct, frozen=True):
+    """One latency against time or length: a sample with every extreme in it, and all failures."""
+
+    metric: str
+    x: str  # time (s since the run began), order (place in the run), input_tokens or output_tokens
+    n: int  # requests the sample stands for
+    dots: tuple[Dot, ...]
+    failed: tuple[Failed, ...]
+    windows: tuple[Window, ...]  # of time or order; empty for a length
+    bound_s: float | None  # the per-request bound, where one holds for every request
+
+
+class MissSet(Struct, frozen=True):
+    """Requests that broke exactly these bounds."""
+
+    broke: tuple[str, ...]  # metrics, or failed alone
+    number: int
+
+
+class LoadPoint(Struct, frozen=True):
+    """Goodput at one load."""
+
+    load: Load
+    at_target: bool
+    runs: int
+    n: int
+    fraction: float
+    interval: tuple[float, float] | None
+
+
+class Charts(Struct, frozen=True):
+    """The data of every picture. Empty where the evidence has none."""
+
+    inputs: tuple[str, ...]  # of the judged runs; Dot.run counts in it
+    curves: tuple[Curve, ...]
+    over_time: tuple[Scatter, ...]
+    by_length: tuple[Scatter, ...]
+    misses: tuple[MissSet, ...]  # most first
+    loads: tuple[LoadPoint, ...]  # ascending
+    whatif: WhatIf | None
+
+
+class Inspection(Struct, frozen=True):
+    """What one run holds: every metric under both conventions, and what it can prove."""
+
+    run: RunReport
+    judged: Mapping[str, str]  # metric, goodput or error_rate -> how it can be judged
+    unjudged: Mapping[str, str]  # the same -> why not, and what would settle it
+    definitions: Mapping[str, str]  # metric -> the tool's own formula
+    tool_reported: Mapping[str, ToolReported]
 
 
 class InputFile(Struct, frozen=True):
@@ -620,7 +740,9 @@ class Report(Struct, frozen=True):
     loads: tuple[LoadReport, ...] = ()  # ascending; runs of one load that must not pool stand apart
     baseline: Comparison | None = None
     attribution: Attribution | None = None  # None where a judged run has no rows
+    capacity: Capacity | None = None  # None where fewer than two loads were measured
     measure_next: str = ""  # one paragraph, only where the data shows a weakness
+    charts: Charts | None = None  # None unless asked for: `evaluate(..., charts=True)`
 
 
 class ErrorReport(Struct, frozen=True):

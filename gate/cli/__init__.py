@@ -15,7 +15,18 @@ import click
 from .. import __version__
 from ..errors import Exit, GateError
 
-COMMANDS = ("check", "comment", "compare", "completion", "inspect", "plan", "policy", "schema", "synth", "whatif")
+COMMANDS = (
+    "check",
+    "comment",
+    "compare",
+    "completion",
+    "inspect",
+    "plan",
+    "policy",
+    "schema",
+    "synth",
+    "whatif",
+)
 
 
 class Commands(click.Group):

@@ -139,11 +139,11 @@ def _terminal(report: AnyReport) -> str:
     from ..emit import text
 
     color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty())
-    return text.emit(report, color=color, width=max(60, _columns()))
+    return text.emit(report, color=color, width=max(60, columns()))
 
 
-def _columns() -> int:
-    """Of the terminal, or COLUMNS; shutil would know it too and costs start-up time."""
+def columns() -> int:
+    """Columns of the terminal, or COLUMNS; shutil would know it too and costs start-up time."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)

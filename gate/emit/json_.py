@@ -23,6 +23,7 @@ from ..model import (
     ErrorReport,
     Goodput,
     InputFile,
+    Inspection,
     LengthBucket,
     Load,
     LoadReport,
@@ -48,7 +49,24 @@ def comparisons(found: Sequence[Comparison]) -> str:
     return _text({"schema_version": SCHEMA_VERSION, "comparisons": [comparison(one) for one in found]})
 
 
-def _text(document: dict[str, Any]) -> str:
+def inspections(found: Sequence[Inspection]) -> str:
+    """What runs hold, as a JSON array."""
+    return _text([_inspection(one) for one in found])
+
+
+def _inspection(one: Inspection) -> dict[str, Any]:
+    reported = {
+        metric: {
+            **{f"p{percent:g}": value for percent, value in own.percentiles},
+            **_fields(own, "mean", "method"),
+        }
+        for metric, own in one.tool_reported.items()
+    }
+    told = _fields(one, "judged", "unjudged", "definitions")
+    return {**_run(one.run), **told, "tool_reported": reported}
+
+
+def _text(document: object) -> str:
     text = json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
     # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
     return text.replace("##", "#\\u0023")

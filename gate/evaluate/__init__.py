@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ..errors import Exit
 from ..model import (
     Baseline,
+    Charts,
     Check,
     Comparison,
     InputFile,
@@ -22,10 +23,11 @@ from ..model import (
     Verdict,
     Waiver,
 )
-from . import _attribution, _judge, _loads, _next, _regression, _summary, _words
+from . import _attribution, _judge, _loads, _next, _regression, _summary, _sweep, _validity, _words
 from ._baseline import ALLOWABLE
 from ._checks import CLUSTERS, Setting
 from ._checks import expected as describe
+from ._inspect import inspect as inspect_runs
 from ._prepare import Prepared, prepare
 from ._regression import compare_loads
 
@@ -42,13 +44,14 @@ def evaluate(
     fail_on: str = "fail",
     report_only: bool = False,
     looks: int = 1,
+    charts: bool = False,
 ) -> Report:
     """Judge runs by a policy.
 
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
     tighten what the policy lets through; `report_only` exits 0 and says so. `looks` is how often a
     sequence of runs is judged, planned in advance: each look gets that part of alpha (STATS section 9E).
-    Raises InputError for a `baseline` of another benchmark.
+    `charts` adds the data of pictures. Raises InputError for a `baseline` of another benchmark.
     """
     prepared = [prepare(run, policy) for run in runs]
     chosen = _loads.select(prepared, policy)
@@ -58,10 +61,13 @@ def evaluate(
         _judge.family(policy),
         chosen.runs,
         chosen.reason,
+        prepared,
     )
+    seen = _validity.findings(chosen.runs, policy, baseline)
     grown, compared = _regression.judge(policy, setting, baseline)
     checks = [grown.get(one.id) or _judge.judge(one, setting) for one in policy.objectives]
-    checks = _coherent(policy, checks)
+    checks = _validity.doubted(_coherent(policy, checks), seen.doubts, policy)
+    capacity, met = _sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
     checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
@@ -83,6 +89,7 @@ def evaluate(
         (
             *policy.notes,
             *_top_notes(policy, chosen, prepared, today),
+            *seen.notes,
             *absent,
             *notes,
             *_compared_notes(compared),
@@ -92,12 +99,36 @@ def evaluate(
         baseline=compared,
         report_only=report_only,
         loads=tuple(
-            _summary.load_report(group, policy, group[0] in chosen.runs)
+            _summary.load_report(group, policy, group[0] in chosen.runs, met.get(id(group[0])))
             for group in _loads.grouped(prepared).values()
         ),
+        capacity=capacity,
         attribution=attribution,
         measure_next=_next.measure_next(policy, prepared, chosen.runs, metrics, attribution),
+        charts=_pictures(policy, runs, prepared, setting, checks) if charts else None,
     )
+
+
+def _at_load(setting: Setting, runs: Sequence[Prepared], at_target: Sequence[Check]) -> Sequence[Check]:
+    """The policy's verdicts as if the load of these runs were the target."""
+    if runs[0] in setting.runs:
+        return at_target
+    policy, here = setting.policy, replace(setting, runs=runs, unselected="")
+    asked = [one for one in policy.objectives if _sweep.decides(one)]
+    checks = _coherent(policy, [_judge.judge(one, here) for one in asked])
+    return _validity.doubted(checks, _validity.findings(runs, policy).doubts, policy)
+
+
+def _pictures(
+    policy: Policy,
+    runs: Sequence[Run],
+    prepared: Sequence[Prepared],
+    setting: Setting,
+    checks: Sequence[Check],
+) -> Charts:
+    from ._charts import charts  # only where a page is wanted: costs start-up time
+
+    return charts(policy, runs, prepared, setting, checks)
 
 
 def _columns() -> tuple[str, ...]:
@@ -235,4 +266,4 @@ def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
     return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]
 
 
-__all__ = ["ALLOWABLE", "FAIL_ON", "compare_loads", "describe", "evaluate"]
+__all__ = ["ALLOWABLE", "FAIL_ON", "compare_loads", "describe", "evaluate", "inspect_runs"]
