@@ -1,0 +1,272 @@
+"""The data of every picture: curves, requests over time and by length, misses together, loads.
+
+Computed only where a page asks for it, and thinned so that a page of 100,000 requests stays small: a
+curve by its quantiles, a scatter by a sample that keeps every extreme; failures are counted, never dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from .. import stats
+from ..errors import GateError
+from ..model import (
+    REQUEST_METRICS,
+    Aggregate,
+    Bools,
+    Charts,
+    Check,
+    Curve,
+    CurveBound,
+    Floats,
+    Histogram,
+    Kind,
+    Load,
+    LoadPoint,
+    MissSet,
+    Objective,
+    Policy,
+    Requests,
+    Run,
+    WhatIf,
+)
+from . import _judge, _loads
+from ._attribution import _goodputs
+from ._checks import Setting
+from ._counting import Unknown, metric_values
+from ._prepare import Prepared
+from ._scatter import by_length, over_time
+
+METRICS = (*REQUEST_METRICS, "itl")
+PERCENTS = (*range(5, 100, 5), 99)  # twenty: what a small chart can show
+POINTS = 240  # of a curve
+SORTED_MOST = 2_000_000  # values; above, gaps are counted in narrow buckets, which takes a tenth of the time
+_CHUNK = 1 << 16  # values counted at a time: they stay in the cache
+_BUCKET_BITS = 44  # of a float64 dropped: buckets 2^-8 = 0.4 % wide
+
+
+def charts(
+    policy: Policy,
+    runs: Sequence[Run],
+    prepared: Sequence[Prepared],
+    setting: Setting,
+    checks: Sequence[Check],
+) -> Charts:
+    """Everything a page draws. A picture that the evidence has no data for is empty."""
+    judged = list(setting.runs)
+    curves = [_curve(metric, judged, policy, checks) for metric in METRICS] if judged else []
+    return Charts(
+        tuple(one.run.input for one in judged),
+        tuple(one for one in curves if one is not None),
+        over_time(judged, policy),
+        by_length(judged, policy),
+        _misses(judged, policy),
+        _load_points(prepared, setting),
+        _whatif(policy, runs),
+    )
+
+
+# ---- curves -------------------------------------------------------------------------------
+
+
+def _curve(metric: str, runs: Sequence[Prepared], policy: Policy, checks: Sequence[Check]) -> Curve | None:
+    """The distribution of one metric over the judged runs; None where they cannot give it."""
+    if any(metric in one.run.unsuitable for one in runs):
+        return None
+    bounds = _bounds(metric, policy, checks)
+    if all(isinstance(one.evidence, Histogram) for one in runs):
+        return _of_buckets(metric, runs, bounds)
+    if len(runs) == 1 and isinstance(runs[0].evidence, Aggregate):
+        return _of_percentiles(metric, runs[0], runs[0].evidence, bounds)
+    tables = [one.requests for one in runs if one.requests is not None]
+    if len(tables) < len(runs) or not any(one.counts.completed for one in runs):
+        return None
+    try:
+        values = np.concatenate([metric_values(rows, metric, None, policy) for rows in tables])
+    except Unknown:
+        return None
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return None
+    of = "gaps" if metric == "itl" else "requests"
+    found = _sorted(finite, values.size) if values.size <= SORTED_MOST else _bucketed(finite, values.size)
+    return Curve(metric, of, values.size, values.size - finite.size, *found, bounds)
+
+
+_Points = tuple[tuple[float, ...], tuple[float, ...], tuple[tuple[float, float | None], ...]]
+
+
+def _sorted(finite: Floats, n: int) -> _Points:
+    """Points of the exact curve: every quantile a reader may look for, denser towards the tail."""
+    ordered = np.sort(finite)
+    ranks = _ranks(ordered.size)
+    at = tuple((float(percent), _value(ordered, stats.needed(n, percent / 100))) for percent in PERCENTS)
+    return tuple(ordered[ranks - 1].tolist()), tuple((ranks / n).tolist()), at
+
+
+def _ranks(size: int) -> NDArray[np.int64]:
+    """Ascending ranks from 1 to `size`: half of them evenly, half by the logarithm of what is above."""
+    even = np.linspace(1, size, POINTS // 2)
+    tail = size + 1 - np.geomspace(1, size, POINTS // 2)
+    ranks: NDArray[np.int64] = np.unique(np.rint(np.concatenate((even, tail))).astype(np.int64))
+    return ranks
+
+
+def _value(ordered: Floats, rank: int) -> float | None:
+    return float(ordered[max(rank, 1) - 1]) if rank <= ordered.size else None
+
+
+def _bucketed(finite: Floats, n: int) -> _Points:
+    """The curve at the upper edges of narrow buckets, where it is exact.
+
+    Floats that are not negative are ordered as their bits are, so that a shift sorts them into buckets
+    of equal relative width.
+    """
+    first, last = (int(_bits(np.array(end))) for end in (finite.min(), finite.max()))
+    counts = np.zeros(last - first + 1, np.int64)
+    for at in range(0, finite.size, _CHUNK):
+        counts += np.bincount(_bits(finite[at : at + _CHUNK]) - first, minlength=counts.size)
+    full = np.flatnonzero(counts)
+    edges = ((full + first + 1) << _BUCKET_BITS).view(np.float64)
+    edges[-1] = finite.max()
+    within = counts[full].cumsum()
+    ranks = np.minimum(np.searchsorted(within, _ranks(finite.size)), full.size - 1)
+    keep = np.unique(ranks)
+
+    def quantile(percent: float) -> float | None:
+        place = int(np.searchsorted(within, stats.needed(n, percent / 100)))
+        return float(edges[place]) if place < full.size else None
+
+    percentiles = tuple((float(percent), quantile(percent)) for percent in PERCENTS)
+    return tuple(edges[keep].tolist()), tuple((within[keep] / n).tolist()), percentiles
+
+
+def _bits(values: Floats) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = np.maximum(values, 0.0).view(np.int64) >> _BUCKET_BITS
+    return found
+
+
+def _of_buckets(metric: str, runs: Sequence[Prepared], bounds: tuple[CurveBound, ...]) -> Curve | None:
+    """Summed buckets of one division; None where runs divide differently."""
+    found = [one.evidence.buckets.get(metric) for one in runs if isinstance(one.evidence, Histogram)]
+    buckets = [one for one in found if one is not None]
+    if len(buckets) < len(runs) or any(not np.array_equal(b.edges_s, buckets[0].edges_s) for b in buckets):
+        return None
+    counts, failed = sum(b.counts for b in buckets), sum(one.counts.failed for one in runs)
+    total = int(np.sum(counts))
+    if total == 0:
+        return None
+    edges, n = buckets[0].edges_s, total + failed
+    known = np.isfinite(edges)
+    shares = (np.cumsum(counts) / n)[known]
+    return Curve(
+        metric, "buckets", n, failed, tuple(edges[known].tolist()), tuple(shares.tolist()), (), bounds
+    )
+
+
+def _of_percentiles(
+    metric: str, one: Prepared, evidence: Aggregate, bounds: tuple[CurveBound, ...]
+) -> Curve | None:
+    """What the tool states, of the completed, on the scale of the attempted."""
+    summary = evidence.summaries.get(metric)
+    if summary is None or len(summary.percentiles) < 2 or not one.counts.completed:
+        return None
+    counts = one.counts
+    within = tuple(percent / 100 * counts.completed / counts.attempted for percent, _ in summary.percentiles)
+    values = tuple(value for _, value in summary.percentiles)
+    return Curve(metric, "percentiles", counts.attempted, counts.failed, values, within, (), bounds)
+
+
+def _bounds(metric: str, policy: Policy, checks: Sequence[Check]) -> tuple[CurveBound, ...]:
+    """Of the objectives about every request, and the per-request bound of goodput."""
+    asked: dict[str, Objective] = {
+        one.id: one
+        for one in policy.objectives
+        if one.kind is Kind.LATENCY and one.metric == metric and one.when is None
+    }
+    found = [
+        CurveBound(one.id, one.bound, asked[one.id].share, one.observed, one.verdict)
+        for one in checks
+        if one.id in asked and one.bound is not None
+    ]
+    shown = {one.bound_s for one in found}
+    found += [
+        CurveBound("goodput", bound.max_s, None, None, None)
+        for bound in policy.goodput_bounds
+        if bound.metric == metric and bound.when is None and bound.max_s not in shown
+    ]
+    return tuple(found)
+
+
+# ---- goodput ------------------------------------------------------------------------------
+
+
+def _misses(runs: Sequence[Prepared], policy: Policy) -> tuple[MissSet, ...]:
+    """How many requests broke which bounds together."""
+    parts = _goodputs(runs, policy)
+    number: dict[tuple[str, ...], int] = {}
+    for part in parts:
+        code = np.zeros(part.score.size, np.int64)
+        names = list(part.missed)
+        for place, name in enumerate(names):
+            code[_only(part.missed[name], part.failed)] += 1 << place
+        counted = np.bincount(code, minlength=1 << len(names)).tolist()
+        for bits, count in enumerate(counted):
+            broke = tuple(m for m in REQUEST_METRICS if m in names and bits >> names.index(m) & 1)
+            if broke and count:
+                number[broke] = number.get(broke, 0) + count
+        if failed := int(part.failed.sum()):
+            number["failed",] = number.get(("failed",), 0) + failed
+    return tuple(MissSet(broke, n) for broke, n in sorted(number.items(), key=lambda item: -item[1]))
+
+
+def _only(missed: Bools, failed: Bools) -> Bools:
+    """A failed request misses whatever the bounds: it is counted as failed and as nothing else."""
+    both: Bools = missed & ~failed
+    return both
+
+
+def _load_points(prepared: Sequence[Prepared], setting: Setting) -> tuple[LoadPoint, ...]:
+    """Goodput of each load with the interval that its own runs give."""
+    asked = next((one for one in setting.policy.objectives if one.kind is Kind.GOODPUT), None)
+    if asked is None:
+        return ()
+    points = []
+    for group in _loads.grouped(prepared).values():
+        load, at_target = group[0].run.load, group[0] in setting.runs
+        if load is None or load.burst:
+            continue
+        found = _judge.judge(asked, replace(setting, runs=group, unselected=""))
+        if found.observed is not None and found.n:
+            points.append(LoadPoint(load, at_target, len(group), found.n, found.observed, found.interval))
+    return _one_axis(points)
+
+
+def _one_axis(points: Sequence[LoadPoint]) -> tuple[LoadPoint, ...]:
+    """Closed and open loop share no axis: the kind that was judged, else the more frequent one."""
+
+    def closed(load: Load) -> bool:
+        return load.concurrency is not None
+
+    judged = [one for one in points if one.at_target]
+    votes = judged or points
+    wanted = sum(closed(one.load) for one in votes) * 2 >= len(votes)
+    return tuple(one for one in points if closed(one.load) is wanted)
+
+
+def _whatif(policy: Policy, runs: Sequence[Run]) -> WhatIf | None:
+    """Goodput as its bounds move; None where nothing can be moved or counted."""
+    if not policy.goodput_bounds or not all(isinstance(run.evidence, Requests) for run in runs):
+        return None
+    from ._whatif import whatif
+
+    try:
+        found = whatif(policy, runs)
+    except GateError:
+        return None
+    return found if found.good is not None and math.isfinite(found.good) else None
