@@ -607,6 +607,32 @@ def test_a_histogram_decides_only_where_both_edges_agree(
     assert (check.misses_range, check.verdict) == (misses, verdict)
 
 
+def test_values_beyond_the_completed_requests_may_all_be_their_misses() -> None:
+    # 1,000 completed, but the engine observed 1,050 TTFTs (some in flight), 50 of them late.
+    buckets = Buckets(np.array([0.1, 0.5, np.inf]), np.array([1000, 0, 50]))
+    run = make_run(Histogram({"ttft": buckets}), counts=Counts(1000, 1000, 0))
+    report = judge(make_policy(goodput(0.99), bounds={"ttft": 0.5}, **POINT), run)
+    assert only(report, "goodput").misses_range == (0, 50)
+    assert only(report, "goodput").verdict is Verdict.INCONCLUSIVE
+
+
+def test_completed_requests_without_a_value_may_be_anything() -> None:
+    buckets = Buckets(np.array([0.1, 0.5, np.inf]), np.array([900, 0, 50]))
+    run = make_run(Histogram({"ttft": buckets}), counts=Counts(1000, 1000, 0))
+    report = judge(make_policy(goodput(0.99), bounds={"ttft": 0.5}, **POINT), run)
+    assert only(report, "goodput").misses_range == (50, 100)
+
+
+def test_one_blind_run_among_others_hides_an_error_rate() -> None:
+    seen = make_run(make_requests(0.1, n=1000, status=[Status.FAILED] + [0] * 999))
+    blind = make_run(make_requests(0.1, n=10), unsuitable={"error_rate": "the server restarted"})
+    assert (
+        only(judge(make_policy(error_rate(0.01)), seen, blind), "error_rate").verdict is Verdict.INCONCLUSIVE
+    )
+    many = make_run(make_requests(0.1, n=1000, status=[Status.FAILED] * 50 + [0] * 950))
+    assert only(judge(make_policy(error_rate(0.01)), many, blind), "error_rate").verdict is Verdict.FAIL
+
+
 def test_failures_beside_a_histogram_are_misses() -> None:
     check = only(
         judge(make_policy(latency("ttft", 99, 1.0), **POINT), histogram_run([900, 80, 5, 0], failed=15)),

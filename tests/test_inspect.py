@@ -24,6 +24,7 @@ def test_both_conventions_of_the_tool_trap_stand_side_by_side(slo_gate: Process)
     assert "ITL, tool's own" in text
     assert "12.00 ms" in text
     assert "7.07 ms" in text
+    assert "contains TTFT" in text
 
 
 def test_rows_are_judged_by_any_percentile_and_jointly() -> None:

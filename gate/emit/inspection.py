@@ -59,16 +59,21 @@ def _metrics(one: Inspection) -> Table:
     for column, label in f.LABELS.items():
         stats = one.run.metrics.get(column)
         values = [getattr(stats, name, None) for name in f.PERCENTILES]
-        rows.append(
-            (label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None)), "")
-        )
+        rows.append((label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None))))
         reported = one.tool_reported.get(column.removesuffix("_s"))
         if reported is not None:
             shown = [show(value, SECONDS) for value in _percentiles(reported)]
-            rows.append((f"{label}, tool's own", *shown, "-", f.plain(reported.method)))
-    return Table(
-        ("metric", "P50", "P90", "P99", "n", "method"), tuple(rows), frozenset(("P50", "P90", "P99", "n"))
-    )
+            rows.append((f"{label}, tool's own", *shown, "-"))
+    headers = ("metric", "P50", "P90", "P99", "n")
+    return Table(headers, tuple(rows), frozenset(headers[1:]))
+
+
+def _methods(one: Inspection) -> list[str]:
+    """The tool's own percentile methods, each with the metrics it is of."""
+    by: dict[str, list[str]] = {}
+    for metric, reported in one.tool_reported.items():
+        by.setdefault(reported.method, []).append(metric.upper())
+    return [f"tool's own {', '.join(metrics)}: {method}" for method, metrics in by.items()]
 
 
 def _percentiles(reported: ToolReported) -> list[float | None]:

@@ -80,9 +80,7 @@ def _second_level(objective: Objective, setting: Setting, n: int) -> list[int] |
         return lower_level(setting.runs, objective.metric, most)
     levels = [lower_level(setting.runs, bound.metric, most) for bound in setting.policy.goodput_bounds]
     known = [level for level in levels if level is not None]
-    if len(known) < len(levels):
-        return None
-    return max(known, key=lambda level: float(np.var(level)))
+    return max(known, key=lambda level: float(np.var(level))) if known else None
 
 
 def _point_counts(

@@ -74,11 +74,11 @@ def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
         return Exact(values, objective.bound)
     if objective.when is not None:
         raise Unknown(f"{one.run.format} has no requests with {objective.when.text}; {_settle(one.evidence)}")
-    lo, hi = _within(one.evidence, objective.metric, objective.bound, one.counts.completed)
-    n = one.counts.attempted
-    if isinstance(one.evidence, Histogram):  # what a bucket series does not hold is not in its scope
-        n = one.counts.failed + int(one.evidence.buckets[objective.metric].counts.sum())
-    return Range(n, lo, hi, _settle(one.evidence))
+    failed, n = one.counts.failed, one.counts.completed
+    if isinstance(one.evidence, Histogram) and objective.metric in one.evidence.buckets:
+        n = int(one.evidence.buckets[objective.metric].counts.sum())  # the series is its own population
+    lo, hi = _within(one.evidence, objective.metric, objective.bound, n)
+    return Range(n + failed, lo, hi, _settle(one.evidence))
 
 
 def _all_missed(one: Prepared, bound: float) -> Part:
@@ -240,7 +240,9 @@ def _in_buckets(evidence: Histogram, metric: str, bound: float, n: int) -> tuple
     lo = int(buckets.counts[buckets.edges_s <= bound].sum())
     lower_edges = np.concatenate(([-np.inf], buckets.edges_s[:-1]))
     hi = int(buckets.counts[lower_edges < bound].sum())
-    return min(lo, n), min(hi, n)
+    values = int(buckets.counts.sum())
+    # Values without a completed request may be the misses; completed requests without one may be anything.
+    return max(0, lo - max(0, values - n)), min(n, hi + max(0, n - values))
 
 
 def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:

@@ -13,14 +13,13 @@ from ._aggregates import from_counts
 from ._checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
 from ._counting import Exact, Good, Part, Unknown, goodput, latency
 from ._rules import rule
+from ._sweep import headroom, sweep
 
 
 def judge(objective: Objective, setting: Setting) -> Check:
     """Judge one objective."""
-    if objective.kind is Kind.PENDING:
-        return missing(
-            objective, "not judged yet by this version; the objective stands and blocks at its level"
-        )
+    if objective.id == "workload.sweep":
+        return sweep(objective, setting)
     if objective.kind is Kind.RULE:
         return rule(objective, setting.policy, setting.runs, setting.unselected)
     if setting.unselected:
@@ -170,7 +169,7 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     attempted = sum(one.counts.attempted for one in setting.runs)
     failed = sum(one.counts.failed for one in setting.runs)
     blind = next((one for one in setting.runs if "error_rate" in one.run.unsuitable), None)
-    if blind is not None and not failed:
+    if blind is not None and failed <= objective.bound * attempted:
         raise Unknown(blind.run.unsuitable["error_rate"])
     if attempted == 0:
         raise Unknown("no request was attempted")
@@ -231,12 +230,13 @@ _JUDGES = {
     Kind.MEAN: _mean,
     Kind.ERROR_RATE: _error_rate,
     Kind.THROUGHPUT: _throughput,
+    Kind.HEADROOM: headroom,
 }
 
 
 def family(policy: Policy) -> int:
     """m: blocking absolute objectives with an interval that no other implies (DESIGN section 4)."""
-    kinds = (Kind.LATENCY, Kind.GOODPUT, Kind.THROUGHPUT)
+    kinds = (Kind.LATENCY, Kind.GOODPUT, Kind.THROUGHPUT, Kind.HEADROOM)
     blocking = [o for o in policy.objectives if o.kind in kinds and o.level is Level.BLOCK]
     goodput_of = next((o for o in blocking if o.kind is Kind.GOODPUT), None)
     return max(1, sum(1 for o in blocking if goodput_of is None or not contains(policy, goodput_of, o)))

@@ -28,6 +28,7 @@ Buffer = bytes | mmap.mmap
 # A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
 _MAPPED_FROM = 32 << 20
 _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
+_PIECE = 16 << 20
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
 _WHOLE = "run the benchmark again, or copy the file whole"
 _SPACE = re.compile(r"\s*")
@@ -98,10 +99,15 @@ class Source:
             return stored
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
-                data = file.read(_UNPACKED_MAX + 1)
-            if len(data) > _UNPACKED_MAX:
-                raise self.fail(f"unpacks to more than {_UNPACKED_MAX >> 30} GiB", hint="unpack it first")
-            return data
+                pieces, size = [], 0
+                while piece := file.read(_PIECE):
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > _UNPACKED_MAX:
+                        raise self.fail(
+                            f"unpacks to more than {_UNPACKED_MAX >> 30} GiB", hint="unpack it first"
+                        )
+            return b"".join(pieces)
         except (EOFError, OSError, zlib.error) as error:
             raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
 
