@@ -22,6 +22,7 @@ class Setting(Struct, frozen=True):
     m: int  # blocking absolute objectives that no other implies
     runs: Sequence[Prepared]
     unselected: str  # why there is no group of runs to judge; else empty
+    everything: Sequence[Prepared] = ()  # all runs, those at other loads too
 
 
 def missing(objective: Objective, why: str) -> Check:

@@ -44,7 +44,7 @@ def prepare(run: Run, policy: Policy) -> Prepared:
 
 _COLUMNS = (
     *("status", "ttft_s", "e2e_s", "output_tokens", "input_tokens", "start_s"),
-    *("queue_s", "server_queue_s"),
+    *("queue_s", "server_queue_s", "server_ttft_s"),
 )
 
 

@@ -10,9 +10,13 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from ..model import Check, Objective, Policy, Requests, Status, TokenRule, Verdict
+from ..model import Check, Floats, Objective, Policy, Requests, Status, TokenRule, Verdict
 from ._checks import check, missing
 from ._prepare import Prepared
+from ._validity import repeated
+
+VARIED = 10  # different prompts, or lengths: fewer are a loop
+_STREAMED = ("streaming-chat", "voice", "code-completion")
 
 Found = tuple[bool, str]  # met or not, and what was seen
 
@@ -40,7 +44,12 @@ def _hardware(policy: Policy, runs: Sequence[Prepared]) -> Found:
 
 
 def _interaction(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    return _same(runs, "interaction", policy.workload.interaction, lambda said, want: said == want)
+    """As stated; and a client that did not stream has not measured an interaction that streams."""
+    want = policy.workload.interaction
+    whole = next((one.run.input for one in runs if one.run.streaming is False), None)
+    if want in _STREAMED and whole is not None:
+        return False, f"the answers in {whole} were not streamed, {want} is"
+    return _same(runs, "interaction", want, lambda said, asked: said == asked)
 
 
 def _same(runs: Sequence[Prepared], fact: str, want: str | None, equal: Callable[[str, str], bool]) -> Found:
@@ -89,6 +98,40 @@ def _output_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
     return met, seen
 
 
+def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
+    """Different prompts, by their texts where every file holds them, else by the input lengths.
+
+    One prompt in a loop, or few, is served from the prefix cache: no user is. Runs that all send one list
+    of prompts are such a loop too.
+    """
+    again = repeated(runs)
+    if again:
+        return False, f"{again} of {len(runs)} runs send the prompts of another run once more"
+    n = sum(one.counts.attempted for one in runs)
+    texts = [one.run.prompts for one in runs]
+    if all(number is not None for number in texts):
+        different, what = max(number or 0 for number in texts), "prompt texts"
+    else:
+        lengths = _input_lengths(runs)
+        if lengths is None:
+            return False, "the files hold neither prompt texts nor input lengths, so a loop would not be seen"
+        different, what = len(np.unique(lengths)), "input lengths"
+    seen = f"{different:,} different {what}"
+    if different >= min(VARIED, n):
+        return n > 0, f"{seen} among {n:,} requests"
+    return False, f"only {seen} among {n:,} requests: the same prompts in a loop look like this"
+
+
+def _input_lengths(runs: Sequence[Prepared]) -> Floats | None:
+    cells = []
+    for one in runs:
+        rows = one.evidence
+        if not isinstance(rows, Requests) or rows.input_tokens is None:
+            return None
+        cells.append(rows.input_tokens[rows.attempted & np.isfinite(rows.input_tokens)])
+    return np.concatenate(cells)
+
+
 def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> Found:
     """Mean (and spread, where declared) of the completed requests within the tolerance."""
     assert want is not None
@@ -123,4 +166,5 @@ _RULES: dict[str, Callable[[Policy, Sequence[Prepared]], Found]] = {
     "evidence.runs": _runs,
     "evidence.requests_per_run": _requests_per_run,
     "evidence.tool": _tool,
+    "evidence.prompts": _prompts,
 }

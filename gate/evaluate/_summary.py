@@ -23,6 +23,7 @@ from ..model import (
     RunReport,
     Status,
     ToolReported,
+    Verdict,
 )
 from ._counting import Good, Range, Unknown, column_of, goodput
 from ._prepare import Prepared
@@ -182,13 +183,14 @@ def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | N
 # ---- loads and runs ---------------------------------------------------------------------------------
 
 
-def load_report(runs: Sequence[Prepared], policy: Policy, at_target: bool) -> LoadReport:
+def load_report(
+    runs: Sequence[Prepared], policy: Policy, at_target: bool, verdict: Verdict | None = None
+) -> LoadReport:
     """Runs that may pool, together."""
     counts = [one.counts for one in runs]
     total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__struct_fields__))
-    return LoadReport(
-        runs[0].run.load, at_target, len(runs), total, goodput_of(runs, policy), metrics(runs)[0]
-    )
+    found = goodput_of(runs, policy)
+    return LoadReport(runs[0].run.load, at_target, len(runs), total, found, metrics(runs)[0], verdict)
 
 
 def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:

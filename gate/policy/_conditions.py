@@ -20,7 +20,7 @@ def _rule(
 ) -> Objective:
     return Objective(
         id=f"{group}.{name}",
-        kind=Kind.PENDING if name in ("sweep", "prompts") else Kind.RULE,
+        kind=Kind.RULE,
         level=level,
         metric=name,
         statistic="min" if least is not None else "",

@@ -223,7 +223,7 @@ def _headroom(limits: Section) -> Objective | None:
     shown = [units.show(value, units.SHARE) for value in (start, end)]
     return Objective(
         id="headroom",
-        kind=Kind.PENDING,
+        kind=Kind.HEADROOM,
         level=level,
         metric="headroom",
         statistic="max_drop",
@@ -232,6 +232,7 @@ def _headroom(limits: Section) -> Objective | None:
         expected=f"goodput drops by at most {units.show(drop, units.POINTS)}"
         f" from {shown[0]} to {shown[1]} of the load",
         line=section.at_line("max_drop"),
+        between=(start, end),
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from ..model import Kind, Level, Objective, RequestBound, Waiver
 from ._problems import Problems, suggest
 
-# What is judged from the results alone. Regression and headroom need a baseline or other loads, and
-# without those are skipped: a gate made of them alone would be green with nothing measured.
+# What is judged from the results at the target alone. A regression without a baseline is skipped, and
+# headroom compares two loads, which may be equally bad: a gate made of them alone would promise nothing.
 _GATES = (Kind.LATENCY, Kind.GOODPUT, Kind.ERROR_RATE)
 _CONDITIONS = ("workload.", "evidence.")
 
