@@ -15,7 +15,7 @@ from ._problems import Problems, suggest
 from ._profiles import merged
 from ._yaml import MAX_BYTES, plain, read
 
-__all__ = ["PRESETS", "document", "find", "load", "parse", "preset", "preset_text"]
+__all__ = ["PRESETS", "content", "document", "find", "load", "parse", "preset", "preset_text", "versions"]
 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
 _PRESETS_FOLDER = Path(__file__).parent.parent / "presets"
@@ -43,14 +43,18 @@ _START = "write one with `slo-gate init --for chat`, or use `--preset chat`"
 
 def load(path: str, *, profile: str | None = None) -> Policy:
     """The policy in a file, with a profile applied. Raises PolicyError."""
+    return parse(content(path), path, profile=profile)
+
+
+def content(path: str) -> bytes:
+    """The bytes of a policy file, one more than allowed at most. Raises PolicyError."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)  # one byte more shows that it is too large
+            return file.read(MAX_BYTES + 1)  # one byte more shows that it is too large
     except FileNotFoundError:
         raise PolicyError("no such policy file", path, _START) from None
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror or error}", path, "check the path") from None
-    return parse(data, path, profile=profile)
 
 
 def parse(data: bytes, path: str, *, profile: str | None = None) -> Policy:
@@ -59,17 +63,24 @@ def parse(data: bytes, path: str, *, profile: str | None = None) -> Policy:
     Without `profile` the policy applies as it stands; when it has several profiles, one must be named.
     Every profile is checked, named or not, so that a broken one shows before it is needed.
     """
+    policies = versions(data, path)
+    base = policies.pop(None)
+    return _chosen(base, {name: one for name, one in policies.items() if name is not None}, profile)
+
+
+def versions(data: bytes, path: str) -> dict[str | None, Policy]:
+    """The policy as it stands, under None, and with each of its profiles, by name. Raises PolicyError."""
     source = Source(path, hashlib.sha256(data).hexdigest())
     problems = Problems(path)
     root = read(data, path)
     base = build(root, source, problems)
-    policies: dict[str, Policy] = {}
+    policies: dict[str | None, Policy] = {None: base}
     for name, tree in merged(root, problems).items():
         problems.context = f"with profile {name}: "
         policies[name] = build(tree, source, problems, base, name)
         problems.context = ""
     problems.check()
-    return _chosen(base, policies, profile)
+    return policies
 
 
 def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> Policy:
