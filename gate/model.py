@@ -289,6 +289,7 @@ class EvidenceRules(Struct, frozen=True):
     tool_name: str | None = None
     prompts_varied: bool = False
     warmup: int | str = 0  # requests dropped from the start of each run, or "auto"
+    attempted: str | None = None  # the gateway counter of answers, for metrics scraped from engines
 
 
 class Waiver(Struct, frozen=True):

@@ -108,7 +108,13 @@ def _judge(options: dict[str, Any]) -> Report:
     if not options["results"]:
         raise UsageError("no result file is named", "", "slo-gate check results.json --policy slo.yaml")
     gaps = any(objective.metric == "itl" for objective in policy.objectives)
-    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"], gaps=gaps)
+    reading = readers.read(
+        options["results"],
+        tool=options["tool"],
+        stated=options["stated"],
+        gaps=gaps,
+        attempted=policy.evidence.attempted,
+    )
     report = evaluate(
         policy,
         reading.runs,

@@ -11,7 +11,7 @@ from ._section import Section
 from ._yaml import Node
 
 INTERACTIONS = ("streaming-chat", "one-shot", "voice", "agent", "code-completion", "batch")
-LOADS = ("concurrency", "request_rate", "peak")
+LOADS = ("concurrency", "request_rate", "peak", "production")
 _MAX_SWEEP = 20
 
 
@@ -86,12 +86,17 @@ def _load(workload: Section) -> tuple[Load | None, tuple[float, ...], list[Objec
     level = section.level()
     concurrency, peak = section.whole("concurrency"), section.whole("peak")
     rate = section.quantity("request_rate", grammar.RATE)
+    real = section.child("production", ("min",), ("min",))
+    if real is not None:
+        rate = real.quantity("min", grammar.RATE)
     sweep = _sweep(section)
+    if sweep and real is not None:
+        section.problem(section.line, "asks for a sweep of real traffic", "leave out sweep", "sweep")
     if len(named) != 1 or (concurrency is None and peak is None and rate is None):
         return None, (), []
     if peak is not None:
         concurrency = 2 * peak  # the target leaves room for twice the expected peak (DESIGN 3)
-    target = Load(concurrency=concurrency, request_rate=rate)
+    target = Load(concurrency=concurrency, request_rate=rate, production=real is not None)
     rules = [_rule("workload", "load", level, str(target), section.at_line(named[0]))]
     if sweep:
         points = [units.show(share, units.SHARE) for share in sweep]
@@ -169,6 +174,7 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
         tool_name=tool.text("name", 200) if tool else None,
         prompts_varied=prompts == "varied",
         warmup=_warmup(section),
+        attempted=section.text("attempted", 200),
     )
 
 

@@ -24,11 +24,13 @@ from . import (
     guidellm,
     inference_perf,
     inferencex,
+    llmd,
     llmeter,
     llmperf,
     lmbenchmark,
     mlperf,
     mlperf_endpoints,
+    prometheus,
     sglang,
     trtllm,
     vllm,
@@ -70,11 +72,13 @@ READERS: tuple[Reader, ...] = (
     guidellm,
     inference_perf,
     inferencex,
+    llmd,
     llmeter,
     llmperf,
     lmbenchmark,
     mlperf,
     mlperf_endpoints,
+    prometheus,
     sglang,
     trtllm,
     vllm,
@@ -90,17 +94,22 @@ class Reading(Struct, frozen=True):
 
 
 def read(
-    names: Iterable[str], *, tool: str | None = None, stated: Iterable[str] = (), gaps: bool = False
+    names: Iterable[str],
+    *,
+    tool: str | None = None,
+    stated: Iterable[str] = (),
+    gaps: bool = False,
+    attempted: str | None = None,
 ) -> Reading:
     """Read files, folders, globs and `-` as one set.
 
-    `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL.
-    Raises InputError for what is missing, unreadable, unknown or contradictory, UsageError for
-    an unknown tool or key.
+    `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `attempted` names
+    the gateway's counter where files are scraped metrics. Raises InputError for what is missing,
+    unreadable, unknown or contradictory, UsageError for an unknown tool or key.
     """
     facts = _stated.parse(stated)
     forced = by_name(tool) if tool else None
-    sources, notes = _files.find(names, gaps=gaps)
+    sources, notes = _files.find(names, gaps=gaps, attempted=attempted)
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     seen: dict[int, list[Source]] = {}
     for source in sources:
@@ -118,7 +127,7 @@ def read(
         why = "".join(f"\n{note}" for note in notes[:5])
         hint = "pass the tool's result file, or force it with --tool NAME"
         raise InputError(f"no result among the files{why}", named, hint)
-    return Reading(tuple(_sidecar.with_session(_stated.apply(run, facts)) for run in runs), tuple(notes))
+    return Reading(tuple(_sidecar.apply(_stated.apply(run, facts)) for run in runs), tuple(notes))
 
 
 def _twin(source: Source, same_size: list[Source]) -> Source | None:

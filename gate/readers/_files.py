@@ -25,7 +25,9 @@ SIDE_FILES: Mapping[str, str] = {
 }
 
 
-def find(names: Iterable[str], *, gaps: bool = False) -> tuple[list[Source], list[str]]:
+def find(
+    names: Iterable[str], *, gaps: bool = False, attempted: str | None = None
+) -> tuple[list[Source], list[str]]:
     """Every file the names stand for, in a stable order, and notes on what a folder held besides.
 
     Raises InputError for a name that stands for nothing.
@@ -34,7 +36,7 @@ def find(names: Iterable[str], *, gaps: bool = False) -> tuple[list[Source], lis
     notes: list[str] = []
     for name in names:
         if name == "-":
-            sources.append(Source(None, "stdin", gaps=gaps))
+            sources.append(Source(None, "stdin", gaps=gaps, attempted_counter=attempted))
             continue
         path = Path(name)
         if path.is_dir():
@@ -52,7 +54,7 @@ def find(names: Iterable[str], *, gaps: bool = False) -> tuple[list[Source], lis
                 )
         else:
             found = [path]
-        sources += [Source(file, str(file), gaps=gaps) for file in found]
+        sources += [Source(file, str(file), gaps=gaps, attempted_counter=attempted) for file in found]
     return sources, notes
 
 

@@ -1,39 +1,116 @@
-"""`<result>.slo.json`, which `slo-gate run` writes beside each result: the session it was measured in."""
+"""`<result>.slo.json`, which `slo-gate run` writes beside each result: what the result cannot hold."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ..errors import InputError
-from ..model import Run
+from ..model import Load, Run
 
 SUFFIX = ".slo.json"
+BUSY = 0.9  # share of the machine's cores: what is left is too little for a client to keep its times
+LATE_S = 0.02  # a timer that fires this late stamps first tokens this late
+_FACTS = ("session", "tool_version", "model", "hardware")
 _MOST_BYTES = 1 << 20
 _MOST_CHARACTERS = 200
+_MOST_NOTES = 20
+_HINT = "remove the sidecar, or let `slo-gate run` write it again"
+
+
+class _Result(msgspec.Struct):
+    sha256: str | None = None
+
+
+class _Load(msgspec.Struct):
+    concurrency: int | None = None
+    request_rate: float | None = None
+
+
+class _Client(msgspec.Struct):
+    machine_busy: float | None = None
+    event_loop_lag_p99_s: float | None = None
 
 
 class _Sidecar(msgspec.Struct):
-    """The part of a sidecar that a comparison needs; other keys are left alone."""
+    """The part of a sidecar that is read; other keys are for people."""
 
     session: str | None = None
+    tool_version: str | None = None
+    model: str | None = None
+    hardware: str | None = None
+    load: _Load | None = None
+    result: _Result | None = None
+    client: _Client | None = None
+    notes: tuple[str, ...] = ()
 
 
-def with_session(run: Run) -> Run:
-    """The run with the session its sidecar names, where it has one. Raises InputError for a broken one."""
+def apply(run: Run) -> Run:
+    """The run with what its sidecar adds, where it has one.
+
+    Raises InputError for a sidecar that is broken, belongs to other bytes, or says otherwise than the file.
+    """
     path = Path(run.input + SUFFIX)
-    if run.session is not None or not path.is_file():
+    if not path.is_file():
         return run
-    hint = "remove the sidecar, or let `slo-gate run` write it again"
+    said = _decoded(path)
+    if said.result is not None and said.result.sha256 not in (None, run.sha256):
+        raise InputError("the sidecar was written for other content than the file holds", str(path), _HINT)
+    facts: dict[str, Any] = {}
+    for name in _FACTS:
+        value, known = getattr(said, name), getattr(run, name)
+        if value is not None and known is not None and value != known:
+            raise InputError(
+                f'the sidecar says {name} is "{value}", the result says "{known}"', str(path), _HINT
+            )
+        if value is not None and known is None:
+            facts[name] = value
+    load = _load(said.load, path)
+    if load is not None and run.load is None:
+        facts["load"] = load
+    stated = run.stated | facts.keys() - {"session"}
+    return replace(run, **facts, stated=stated, notes=(*run.notes, *_notes(said)))
+
+
+def _decoded(path: Path) -> _Sidecar:
     try:
         with path.open("rb") as file:
             said = msgspec.json.decode(file.read(_MOST_BYTES), type=_Sidecar)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path), hint) from None
+        raise InputError(f"cannot be read: {error.strerror or error}", str(path), _HINT) from None
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"is no sidecar of slo-gate run: {error}", str(path), hint) from None
-    if said.session is not None and not 0 < len(said.session) <= _MOST_CHARACTERS:
-        raise InputError(f"a session has 1 to {_MOST_CHARACTERS} characters", str(path), hint)
-    return replace(run, session=said.session)
+        raise InputError(f"is no sidecar of slo-gate run: {error}", str(path), _HINT) from None
+    for name in _FACTS:
+        value = getattr(said, name)
+        if value is not None and not 0 < len(value) <= _MOST_CHARACTERS:
+            raise InputError(f"a {name} has 1 to {_MOST_CHARACTERS} characters", str(path), _HINT)
+    return said
+
+
+def _load(said: _Load | None, path: Path) -> Load | None:
+    """The load the command was told."""
+    if said is None or (said.concurrency is None and said.request_rate is None):
+        return None
+    number = said.concurrency if said.concurrency is not None else said.request_rate
+    one = said.concurrency is None or said.request_rate is None
+    if not one or number is None or not 0 < number < float("inf"):
+        raise InputError("a load is one positive concurrency or request rate", str(path), _HINT)
+    return Load(said.concurrency, said.request_rate)
+
+
+def _notes(said: _Sidecar) -> list[str]:
+    """Words without numbers, so that runs share them."""
+    found = [note[:_MOST_CHARACTERS] for note in said.notes[:_MOST_NOTES]]
+    client = said.client
+    if client is not None and client.machine_busy is not None and client.machine_busy > BUSY:
+        found.append("the client's machine was busy (over 90 % of its cores): it may have measured itself")
+    if (
+        client is not None
+        and client.event_loop_lag_p99_s is not None
+        and client.event_loop_lag_p99_s > LATE_S
+    ):
+        found.append("timers on the client's machine fired over 20 ms late: latencies may hold that delay")
+    return found

@@ -181,6 +181,7 @@ def test_sections_other_than_objectives_are_kept() -> None:
         "tool_name": None,
         "prompts_varied": True,
         "warmup": "auto",
+        "attempted": None,
     }
     (waiver,) = loaded.waivers
     assert (waiver.objective, waiver.until, waiver.owner, waiver.line) == (
