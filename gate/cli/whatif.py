@@ -79,7 +79,7 @@ def _json(found: WhatIf) -> str:
 
 
 def _text(found: WhatIf) -> list[str]:
-    from ..units import printable
+    from ..emit._format import plain
 
     lines = _head(found)
     for move in found.moves:
@@ -90,7 +90,7 @@ def _text(found: WhatIf) -> list[str]:
     if found.objectives:
         lines += ["", "Percentiles"]
         lines += [f"  {_objective(one, found)}" for one in found.objectives]
-    return [*lines, "", *(f"- {printable(note)}" for note in found.notes)]
+    return [*lines, "", *(f"- {plain(note)}" for note in found.notes)]
 
 
 def _row(point: MovedPoint, move: Move, found: WhatIf) -> tuple[str, ...]:
@@ -102,9 +102,9 @@ def _row(point: MovedPoint, move: Move, found: WhatIf) -> tuple[str, ...]:
 
 
 def _head(found: WhatIf) -> list[str]:
-    from ..units import printable
+    from ..emit._format import plain
 
-    name = printable(found.policy.name)
+    name = plain(found.policy.name)
     if found.good is None:
         return [f"{name}: no goodput section; {found.attempted:,} requests"]
     shown = f"{_share(found.good / found.attempted, found)} ({found.good:,} of {found.attempted:,})"

@@ -61,12 +61,14 @@ def _missed(misses: Misses | None) -> dict[str, str]:
 
 
 def worst_table(report: Report) -> Table | None:
-    """The worst completed requests; None where there are none to show."""
-    found = report.attribution
-    if found is None or not found.worst_requests:
+    """The worst completed requests: those that broke a bound, or the slowest where no bound is known."""
+    worst = report.attribution.worst_requests if report.attribution else ()
+    if any(one.times_bound is not None for one in worst):
+        worst = tuple(one for one in worst if one.broke)
+    if not worst:
         return None
-    several = len({one.input for one in found.worst_requests}) > 1
-    rows = [_worst(one, several) for one in found.worst_requests]
+    several = len({one.input for one in worst}) > 1
+    rows = [_worst(one, several) for one in worst]
     return _table(rows, set(rows[0]) - {"id", "broke", "input"})
 
 

@@ -127,7 +127,9 @@ def _known(policy: Policy, wanted: Mapping[str, Sequence[float]]) -> None:
     bounded = {bound.metric for bound in policy.goodput_bounds}
     for metric in wanted:
         if metric not in bounded:
-            moved = ", ".join(sorted(bounded)) or "none: there is no goodput section"
+            moved = (
+                ", ".join(metric.upper() for metric in sorted(bounded)) or "none: there is no goodput section"
+            )
             raise UsageError(
                 f"the policy has no per-request bound on {metric.upper()} to move (it bounds {moved})",
                 policy.path,
