@@ -121,11 +121,7 @@ def _confident(
 
 
 def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Setting) -> str:
-    need = (
-        f" At least about {units.about(test.more_requests)} more requests would decide."
-        if test.more_requests
-        else ""
-    )
+    need = _need(test, setting) if test.more_requests else ""
     if test.why == "few_requests":
         return f"fewer than {SURE_FROM} requests decide nothing.{need}"
     if test.why == "few_effective":
@@ -135,6 +131,16 @@ def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Set
     if test.n < least:
         return f"even without a miss {objective.id} needs {least:,} requests; {span}{need}"
     return f"{span}{need}"
+
+
+def _need(test: stats.ShareTest, setting: Setting) -> str:
+    """What would decide, also in runs like these where runs are the units."""
+    more, runs = test.more_requests or 0, len(setting.runs)
+    said = f"{units.about(more)} more requests"
+    if test.unit == "runs" and runs:
+        each = test.n / runs
+        said += f" (or {units.about(math.ceil(more / each))} more runs of {each:,.0f})"
+    return f" At least about {said} would decide."
 
 
 def _count(objective: Objective, n: int, met: int) -> str:
