@@ -1,0 +1,221 @@
+"""`slo-gate init`: write a commented policy, from answers or from results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from ..model import Run
+    from ..recipe.init import Answers, Lengths
+
+_FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "code-completion", "batch")
+
+
+@click.command(name="init")
+@click.option(
+    "--for", "interaction", type=click.Choice(_FOR), help="What users do with it: decides what is slow."
+)
+@click.option("--model", metavar="NAME", help="The model, or a glob of its names.")
+@click.option("--hardware", metavar="TEXT", help="What serves it, such as 8xH100.")
+@click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Target load: N requests in flight.")
+@click.option("--request-rate", type=float, metavar="RATE", help="Target load: requests/s of an open loop.")
+@click.option(
+    "--peak", type=click.IntRange(1), metavar="N", help="Expected peak concurrency; the target is twice it."
+)
+@click.option("--input-tokens", metavar="MEAN,STDDEV", help="Lengths of the prompts.")
+@click.option("--output-tokens", metavar="MEAN,STDDEV", help="Lengths of the answers.")
+@click.option(
+    "--from",
+    "results",
+    multiple=True,
+    metavar="FILE",
+    help="Suggest bounds from these results, with headroom.",
+)
+@click.option(
+    "-o",
+    "--output",
+    default="slo.yaml",
+    show_default=True,
+    metavar="FILE",
+    help="Where to write; - is stdout.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def command(**options: Any) -> int:
+    """Write a commented policy: bounds with their reasons, and the profiles pr, nightly and release."""
+    path = options["output"]
+    if path != "-" and Path(path).exists() and not options["force"]:
+        raise UsageError(
+            "is there already", path, "add --force to overwrite it, or name another with --output"
+        )
+    if not options["interaction"] or not _given(options):
+        _ask(options)
+    text = _text(options)
+    if path == "-":
+        click.echo(text, nl=False)
+        return Exit.PASS
+    try:
+        Path(path).write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", path, "name another file") from None
+    click.echo(f"wrote {path}, with the profiles pr, nightly and release")
+    click.echo(f"next: slo-gate recipe --policy {path} --profile pr --for vllm")
+    return Exit.PASS
+
+
+# ---- answers ------------------------------------------------------------------------------
+
+
+def _given(options: dict[str, Any]) -> bool:
+    """Whether anything but the interaction was said: then nothing more is asked."""
+    keys = (
+        "model",
+        "hardware",
+        "concurrency",
+        "request_rate",
+        "peak",
+        "input_tokens",
+        "output_tokens",
+        "results",
+    )
+    return any(options[key] for key in keys)
+
+
+def _ask(options: dict[str, Any]) -> None:
+    """Questions for what no option says; an empty answer leaves it open. Raises UsageError off a terminal."""
+    if not sys.stdin.isatty():
+        if options["interaction"]:
+            return  # the one thing that cannot be left open
+        hint = f"add --for: one of {', '.join(_FOR)}"
+        raise UsageError("what users do is not said, and there is nobody to ask: no SLO is made up", "", hint)
+    if not options["interaction"]:
+        options["interaction"] = click.prompt("What do users do with it", type=click.Choice(_FOR), err=True)
+    if _given(options):
+        return
+    for key, question in (
+        ("model", "Model, as the server names it"),
+        ("hardware", "Hardware, such as 8xH100"),
+        ("peak", "Requests in flight at the busiest minute"),
+        ("input_tokens", "Tokens of a prompt: mean,stddev"),
+        ("output_tokens", "Tokens of an answer: mean,stddev"),
+    ):
+        kind = click.IntRange(1) if key == "peak" else str
+        answer = click.prompt(f"{question} (empty: leave open)", default="", show_default=False, err=True)
+        options[key] = click.types.convert_type(kind).convert(answer, None, None) if answer else None
+
+
+def _text(options: dict[str, Any]) -> str:
+    from .. import policy
+    from .._schemas import load
+    from ..recipe.init import Answers, policy_text
+
+    answers = Answers(
+        interaction=options["interaction"],
+        schema=load("policy")["$id"],
+        model=options["model"],
+        hardware=options["hardware"],
+        load=_load(options),
+        input_tokens=_lengths(options, "input_tokens"),
+        output_tokens=_lengths(options, "output_tokens"),
+    )
+    if options["results"]:
+        answers = _from_results(answers, options["results"])
+    text = policy_text(answers)
+    policy.parse(text.encode(), options["output"], profile="pr")  # every profile is checked
+    return text
+
+
+def _load(options: dict[str, Any]) -> tuple[str, float] | None:
+    said = [
+        (key, float(options[key]))
+        for key in ("concurrency", "request_rate", "peak")
+        if options[key] is not None
+    ]
+    if len(said) > 1:
+        names = " and ".join("--" + key.replace("_", "-") for key, _ in said)
+        raise UsageError(f"{names} exclude each other", "", "a policy has one target load")
+    if said and not 0 < said[0][1] <= 1e6:
+        raise UsageError(
+            f"a load of {said[0][1]:g} cannot be made", "--request-rate", "give requests/s above 0"
+        )
+    return said[0] if said else None
+
+
+def _lengths(options: dict[str, Any], key: str) -> Lengths | None:
+    from ..recipe.init import Lengths
+
+    if not options[key]:
+        return None
+    option = "--" + key.replace("_", "-")
+    try:
+        mean, spread = (float(part) for part in options[key].split(","))
+    except ValueError:
+        message = f'expected MEAN,STDDEV in tokens, got "{options[key]}"'
+        raise UsageError(message, option, "write it like 800,300") from None
+    if not (0 < mean <= 1e7 and 0 < spread < mean):
+        hint = "the spread lies above 0 and below the mean: prompts of one length measure the cache"
+        raise UsageError(f"{mean:g},{spread:g} are no lengths", option, hint)
+    return Lengths(mean, spread)
+
+
+# ---- from results ---------------------------------------------------------------------------
+
+
+def _from_results(answers: Answers, names: Sequence[str]) -> Answers:
+    """What the files say where no option did, and bounds above what they measured."""
+    from datetime import date
+
+    from msgspec.structs import replace
+
+    from .. import policy, readers
+    from ..evaluate import evaluate
+    from ..recipe.init import lengths, measured, policy_text
+
+    runs = readers.read(names).runs
+    answers = replace(answers, load=answers.load or _only_load(runs, names))
+    first = policy.parse(policy_text(answers).encode(), "init", profile="nightly")
+    report = evaluate(first, runs, date.today())
+    judged = [run for run, shown in zip(runs, report.runs, strict=True) if shown.at_target]
+    if not judged:
+        raise UsageError(f"no run at {first.workload.target}", ", ".join(names), "name a load the files hold")
+    attempted = sum(shown.counts.attempted for shown in report.runs if shown.at_target)
+    found = measured(
+        first.objectives, report.checks, attempted, f"{', '.join(names)}, at {first.workload.target}"
+    )
+    if not found.observed_s:
+        hint = "pass files with one row a request, such as those of --save-detailed"
+        raise UsageError("no percentile that this policy bounds can be read", ", ".join(names), hint)
+    return replace(
+        answers,
+        model=answers.model or _same(judged, "model"),
+        hardware=answers.hardware or _same(judged, "hardware"),
+        input_tokens=answers.input_tokens or lengths(judged, "input_tokens"),
+        output_tokens=answers.output_tokens or lengths(judged, "output_tokens"),
+        measured=found,
+    )
+
+
+def _only_load(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, float]:
+    loads = {
+        str(run.load): run.load for run in runs if run.load and not run.load.burst and not run.load.production
+    }
+    if len(loads) == 1:
+        (load,) = loads.values()
+        if load.concurrency is not None:
+            return "concurrency", float(load.concurrency)
+        if load.request_rate is not None:
+            return "request_rate", load.request_rate
+    said = f"hold {len(loads)} loads: {', '.join(sorted(loads))}" if loads else "do not say their load"
+    hint = "name the target with --concurrency or --request-rate"
+    raise UsageError(f"the results {said}", ", ".join(names), hint)
+
+
+def _same(runs: Sequence[Run], fact: str) -> str | None:
+    said = {getattr(run, fact) for run in runs}
+    return said.pop() if len(said) == 1 else None

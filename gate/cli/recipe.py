@@ -1,0 +1,81 @@
+"""`slo-gate recipe`: the benchmark that a policy asks for, as commands and CI files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import Exit, UsageError
+from ._shared import chosen_policy, policy_options
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
+
+_TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "inference-perf", "mlperf")
+
+
+@click.command(name="recipe")
+@policy_options
+@click.option(
+    "--for",
+    "tool",
+    type=click.Choice(_TOOLS),
+    required=True,
+    help="The benchmark tool to write commands for.",
+)
+@click.option("--ci", type=click.Choice(("github", "gitlab", "jenkins")), help="Also write its CI file.")
+@click.option(
+    "--peak",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Expected peak concurrency, if the policy has no load.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("text", "markdown")),
+    default="text",
+    show_default=True,
+    help="On stdout: the files themselves, or one page that explains them.",
+)
+@click.option(
+    "-o", "--output", metavar="FOLDER", help="Write bench.sh, the CI file and RECIPE.md there instead."
+)
+@click.option("--force", is_flag=True, help="Overwrite files in FOLDER.")
+def command(**options: Any) -> int:
+    """Print how to benchmark what a policy promises: commands, sweep, seeds, runs, and the gate."""
+    from ..evaluate import describe
+    from ..recipe import markdown, recipe
+
+    policy = chosen_policy(options)
+    found = recipe(policy, options["tool"], ci=options["ci"], peak=options["peak"])
+    page = markdown(found, [(one, describe(one)) for one in policy.objectives])
+    if options["output"]:
+        _write(Path(options["output"]), [*found.files, ("RECIPE.md", page)], force=options["force"])
+    else:
+        click.echo(page if options["format_"] == "markdown" else _text(found), nl=False)
+    return Exit.PASS
+
+
+def _text(found: Recipe) -> str:
+    """The script alone, so that it can be piped; several files each under their name."""
+    if len(found.files) == 1:
+        return found.files[0][1]
+    return "\n".join(f"# ---- {name} ----\n{text}" for name, text in found.files)
+
+
+def _write(folder: Path, files: list[tuple[str, str]], *, force: bool) -> None:
+    there = [name for name, _ in files if (folder / name).exists()]
+    if there and not force:
+        raise UsageError(f"is there already: {', '.join(there)}", str(folder), "add --force to overwrite")
+    for name, text in files:
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            message = f"cannot be written: {error.strerror or error}"
+            raise UsageError(message, str(path), "name a folder that can be written") from None
+        click.echo(f"wrote {path}")

@@ -1,0 +1,53 @@
+"""From a policy to the benchmark it asks for, and from answers to a policy. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ..errors import PolicyError
+from ..model import Objective, Policy
+from ._ci import FILES, ci_file, gate_command
+from ._page import page
+from ._plan import Plan, plan
+from ._script import script
+from ._tools import TOOLS, Tool
+
+__all__ = ["FILES", "SCRIPT", "TOOLS", "Recipe", "Tool", "markdown", "recipe"]
+
+SCRIPT = "bench.sh"
+
+
+class Recipe(Struct, frozen=True):
+    """How to measure what a policy promises, with one tool."""
+
+    policy: Policy
+    tool: Tool
+    plan: Plan
+    files: tuple[tuple[str, str], ...]  # (name, text): the script, then the CI file if one is asked for
+    gate: str  # the `slo-gate check` that judges the results
+    notes: tuple[str, ...]  # about the command
+
+
+def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int | None = None) -> Recipe:
+    """The recipe for a tool of TOOLS; `ci` is a key of FILES, `peak` stands in for an undeclared load.
+
+    Raises PolicyError where the policy has no load, or one that the tool cannot make.
+    """
+    tool = TOOLS[tool_name]
+    planned = plan(policy, peak=peak)
+    if planned.open_loop and not tool.open_loop:
+        others = ", ".join(name for name, one in TOOLS.items() if one.open_loop)
+        message = f"asks for a request rate, and {tool.title} keeps a number of requests in flight instead"
+        raise PolicyError(message, policy.path, f"choose one of {others}, or declare a concurrency")
+    text, notes = script(policy, tool, planned)
+    files = [(SCRIPT, text)]
+    if ci is not None:
+        files.append(ci_file(ci, policy, tool))
+    return Recipe(policy, tool, planned, tuple(files), gate_command(policy, tool), notes)
+
+
+def markdown(found: Recipe, asked: Sequence[tuple[Objective, str]]) -> str:
+    """The recipe as one page; `asked` are the policy's objectives, each with its rule in words."""
+    return page(found.policy, found.tool, found.plan, asked, found.files, found.gate, found.notes)

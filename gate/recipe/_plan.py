@@ -1,0 +1,171 @@
+"""What has to be measured for a policy: loads, runs, requests, lengths. Policy in, numbers out."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from ..errors import PolicyError
+from ..model import Load, Policy, TokenRule
+
+SWEEP = (0.25, 0.5, 1.0, 1.5)  # of the target: below it, at it, and where it must not fall off a cliff
+RUNS = 30  # at the target; with the t-correction a PASS of P99 then needs deff <= 22 at 300 requests a run
+SWEEP_RUNS = 5  # the fewest that count as clusters (gate.stats.MIN_RUNS)
+LEAST_REQUESTS = 100  # a run; fewer never decide
+SHORT_MIN, SHORT_PER_SLOT = 300, 10  # a run shorter than max(300, 10 x concurrency) has biased tails
+OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # what `warmup: auto` drops of an open loop
+
+
+class Lengths(Struct, frozen=True):
+    """Token lengths of prompts or outputs."""
+
+    mean: float
+    stddev: float
+    declared: bool = True  # False: the policy has none, these are assumed
+
+
+# Assumed where a policy declares no lengths: (input, output). Orders of magnitude, to be replaced by
+# those of real traffic; every output says that they are assumed.
+TYPICAL: dict[str, tuple[Lengths, Lengths]] = {
+    "streaming-chat": (Lengths(500, 200, False), Lengths(150, 60, False)),
+    "one-shot": (Lengths(1000, 400, False), Lengths(200, 80, False)),
+    "voice": (Lengths(300, 120, False), Lengths(60, 25, False)),
+    "agent": (Lengths(2000, 800, False), Lengths(150, 60, False)),
+    "code-completion": (Lengths(1500, 600, False), Lengths(40, 16, False)),
+    "batch": (Lengths(1500, 600, False), Lengths(300, 120, False)),
+}
+
+
+class Point(Struct, frozen=True):
+    """One load of the sweep."""
+
+    load: float  # requests in flight, or requests/s of an open loop
+    share: float  # of the target
+    runs: int
+    requests: int  # sent in each run, with those that are dropped as warm-up
+
+    @property
+    def text(self) -> str:
+        """The load as a command line writes it."""
+        return f"{self.load:g}"
+
+
+class Plan(Struct, frozen=True):
+    """The benchmark that a policy asks for."""
+
+    open_loop: bool  # loads are requests/s, else requests in flight
+    points: tuple[Point, ...]  # ascending
+    input_tokens: Lengths
+    output_tokens: Lengths
+    notes: tuple[str, ...]
+
+    @property
+    def target(self) -> Point:
+        """Where objectives are judged."""
+        return next(point for point in self.points if point.share == 1.0)
+
+    @property
+    def total_requests(self) -> int:
+        """Of all runs at all loads, on one side."""
+        return sum(point.runs * point.requests for point in self.points)
+
+
+def plan(policy: Policy, *, peak: int | None = None) -> Plan:
+    """The benchmark for a policy; `peak` (requests in flight) stands in for a load it does not declare.
+
+    The target is twice the peak, as `workload.load: {peak: N}` reads it (DESIGN section 3).
+    Raises PolicyError when there is no load to measure at.
+    """
+    load = _target(policy, peak)
+    open_loop = load.concurrency is None
+    target = float(load.concurrency or load.request_rate or 0)
+    said = policy.evidence.runs_min or 0
+    # A profile states how little it may do; a policy without one promises the full evidence.
+    runs = said if policy.profile and said else max(said, RUNS)
+    points = [
+        Point(
+            at := _at(target, share, open_loop),
+            share,
+            runs if share == 1.0 else min(runs, SWEEP_RUNS),
+            _requests(policy, at, open_loop),
+        )
+        for share in _shares(policy)
+    ]
+    inputs, outputs = _lengths(policy)
+    return Plan(open_loop, tuple(points), inputs, outputs, _notes(policy, points, inputs, outputs))
+
+
+def _target(policy: Policy, peak: int | None) -> Load:
+    declared = policy.workload.target
+    if declared is None and peak is not None:
+        return Load(concurrency=2 * peak)
+    if declared is None:
+        hint = "add workload.load, such as {peak: 32}, or pass --peak 32"
+        raise PolicyError("declares no load, so no benchmark can be written for it", policy.path, hint)
+    if declared.production or declared.burst:
+        hint = "write the recipe from a policy with a concurrency or a request_rate"
+        raise PolicyError("is about production traffic, which no benchmark command makes", policy.path, hint)
+    if peak is not None:
+        hint = "leave out --peak: the policy fixes the target"
+        raise PolicyError(f"declares its load already: {declared}", policy.path, hint)
+    return declared
+
+
+def _shares(policy: Policy) -> tuple[float, ...]:
+    """The declared sweep with the target in it; the usual one where nothing says otherwise."""
+    declared = policy.workload.sweep
+    if not declared and policy.profile is None:
+        return SWEEP
+    return tuple(sorted({*declared, 1.0}))
+
+
+def _at(target: float, share: float, open_loop: bool) -> float:
+    return float(f"{target * share:.4g}") if open_loop else float(max(1, round(target * share)))
+
+
+def _requests(policy: Policy, load: float, open_loop: bool) -> int:
+    """So many that the policy's minimum is left after the warm-up is dropped."""
+    slots = 0 if open_loop else int(load)
+    unbiased, said = max(SHORT_MIN, SHORT_PER_SLOT * slots), policy.evidence.requests_per_run_min or 0
+    least = max(said, LEAST_REQUESTS if policy.profile and said else unbiased)
+    drop = policy.evidence.warmup
+    if drop != "auto":
+        return least + int(drop)
+    if not open_loop:
+        return least + 2 * slots  # the start-up burst and the ramp-down
+    return max(least + OPEN_LOOP_MIN, math.ceil(least / (1 - OPEN_LOOP_SHARE)) + 1)
+
+
+def _lengths(policy: Policy) -> tuple[Lengths, Lengths]:
+    """Declared lengths; where a spread is not declared, 40 % of the mean, so that prompts are varied."""
+    assumed = TYPICAL[policy.workload.interaction or "streaming-chat"]
+    rules = (policy.workload.input_tokens, policy.workload.output_tokens)
+    first, second = (_length(rule, typical) for rule, typical in zip(rules, assumed, strict=True))
+    return first, second
+
+
+def _length(rule: TokenRule | None, typical: Lengths) -> Lengths:
+    if rule is None:
+        return typical
+    if rule.stddev is None:
+        return Lengths(rule.mean, round(0.4 * rule.mean))
+    return Lengths(rule.mean, rule.stddev)
+
+
+def _notes(policy: Policy, points: list[Point], inputs: Lengths, outputs: Lengths) -> tuple[str, ...]:
+    notes = []
+    for name, lengths in (("input", inputs), ("output", outputs)):
+        if not lengths.declared:
+            notes.append(
+                f"the policy declares no {name} lengths: a mean of {lengths.mean:g} tokens is assumed;"
+                f" declare workload.{name}_tokens as your traffic has them"
+            )
+    if len(points) == 1:
+        notes.append(
+            "this profile measures the target load alone: that shows a regression, and not that there is"
+            " headroom; a deploy needs a profile with a sweep as well"
+        )
+    if policy.evidence.runs_min and policy.evidence.runs_min < SWEEP_RUNS:
+        notes.append("fewer than five runs do not show the spread between runs")
+    return tuple(notes)
