@@ -1,0 +1,73 @@
+"""From the folder of a finished command to its runs, and the sidecars beside its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .. import readers
+from ..errors import GateError, InputError
+from ..model import Run
+from ..readers import Reading
+
+SIDECAR = ".slo.json"
+
+
+class How(Struct, frozen=True):
+    """How results are read: as `check` would."""
+
+    tool: str | None = None
+    stated: tuple[str, ...] = ()
+    gaps: bool = False
+
+
+def read(folder: Path, how: How) -> Reading:
+    """The runs a command left in its folder. Raises InputError when it left none."""
+    if not any(folder.iterdir()):
+        raise InputError(
+            "the command left no result", str(folder), "let it write to {out}, or into the folder {dir}"
+        )
+    file = folder / "result.json"
+    names = [str(file)] if file.is_file() else [str(folder)]
+    if how.tool and names == [str(folder)]:  # a forced reader skips nothing by its name
+        names = [str(p) for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.endswith(SIDECAR)]
+    return readers.read(names, tool=how.tool, stated=how.stated, gaps=how.gaps)
+
+
+def write_sidecars(runs: Sequence[Run], facts: Mapping[str, Any]) -> list[Path]:
+    """`<result>.slo.json` beside each file that gave a run; returns every path to be kept."""
+    kept = []
+    for name, sha256 in dict.fromkeys((run.input, run.sha256) for run in runs):
+        path = Path(name)
+        beside = Path(f"{name}{SIDECAR}")
+        record = {"schema_version": 1, "result": {"name": path.name, "sha256": sha256}, **facts}
+        written = beside.with_name(f".{beside.name}.part")
+        written.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+        os.replace(written, beside)  # noqa: PTH105 - whole or not at all
+        kept += [path, beside] if path.is_file() else [beside]
+    return kept
+
+
+def attempted(runs: Sequence[Run]) -> int:
+    """Requests the budget counts."""
+    return sum(run.counts.attempted for run in runs)
+
+
+def sent(runs: Sequence[Run]) -> int:
+    """Every request of the files, judged or not."""
+    return sum(run.counts.attempted + run.counts.cancelled + run.counts.warmup for run in runs)
+
+
+def completed(runs: Sequence[Run]) -> int:
+    """Requests that got their whole answer."""
+    return sum(run.counts.completed for run in runs)
+
+
+def why(error: GateError) -> str:
+    """An error as one sentence for the journal."""
+    return f"{error.message.splitlines()[0]} ({error.where})" if error.where else error.message

@@ -1,0 +1,262 @@
+"""`slo-gate run`: repeat a benchmark command until the verdict is certain."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from ._progress import Progress
+from ._shared import FILE_FORMATS, FORMATS, chosen_policy, policy_options, wanted_outputs, write, write_error
+
+if TYPE_CHECKING:
+    from ..bench import Budget, How, Judge, Plan, Session
+    from ..model import Policy, Report, Run
+
+_RUNS = 30  # a side, where the policy names no number
+_STATED = ("tool_version", "model", "hardware")  # of --set, what a sidecar keeps
+_EXITS = """\b
+Placeholders in COMMAND and --baseline-command:
+  {out}   the file the result is written to     {load}  the policy's load, e.g. 64
+  {dir}   the folder of this run                {seed}  other for each run, the same on both sides
+  {run}   1, 2, 3, ...
+
+\b
+Exit codes: as check, and
+  3    also when the command keeps failing
+  130  interrupted; start the same command again to go on"""
+
+
+def _file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each format that `check` writes to a file."""
+    for option, emitter in FILE_FORMATS.items():
+        text = f"Also write the report as {emitter.strip('_')}; - is stdout."
+        command = click.option(f"--{option}", option, metavar="FILE", help=text)(command)
+    return command
+
+
+@click.command(name="run", epilog=_EXITS, context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, metavar="-- COMMAND...")
+@policy_options
+@click.option(
+    "--dir", "folder", default="slo-gate-run", show_default=True, help="The session: results, logs, journal."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Budget: runs a side. Default: evidence.runs or 30.",
+)
+@click.option("--requests", type=click.IntRange(1), metavar="N", help="Budget: attempted requests, all runs.")
+@click.option("--time", "wall", metavar="TIME", help="Budget: time of the runs, e.g. 45min.")
+@click.option(
+    "--timeout",
+    default="60min",
+    show_default=True,
+    metavar="TIME",
+    help="A run that takes longer failed.",
+)
+@click.option(
+    "--max-failures",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Give up after this many failed runs in a row.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="{seed} of the first run.")
+@click.option(
+    "--looks",
+    type=click.IntRange(1, 10),
+    default=5,
+    show_default=True,
+    help="How often the verdict is looked at, at equal parts of the budget.",
+)
+@click.option(
+    "--until",
+    type=click.Choice(("verdict", "all")),
+    default="verdict",
+    show_default=True,
+    help="Stop when the verdict is certain, or when every objective is decided.",
+)
+@click.option(
+    "--baseline-command", metavar="COMMAND", help="Also benchmark this server, in turn: A, B, A, B."
+)
+@click.option("--side-by-side", is_flag=True, help="Run both commands at once instead of in turn.")
+@click.option("--witness", metavar="URL", help="Read the server's metrics before and after each run.")
+@click.option("--baseline-witness", metavar="URL", help="The same for the baseline's server.")
+@click.option("--image", metavar="DIGEST", help="Of the server's image, for the sidecars.")
+@click.option("--baseline-image", metavar="DIGEST", help="The same for the baseline's server.")
+@click.option("--dataset", metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars.")
+@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file.")
+@click.option(
+    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+)
+@click.option("--again", is_flag=True, help="Give the verdict of a finished session again; runs nothing.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="What goes to stdout. Default: text.")
+@_file_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(("fail", "inconclusive", "warn")),
+    default="fail",
+    show_default=True,
+    help="The mildest verdict that exits non-zero; only tightens the policy.",
+)
+@click.option("--report-only", is_flag=True, help="Exit 0 whatever the verdict, and say so in every output.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(**options: Any) -> int:
+    """Run a benchmark COMMAND again and again until the verdict is certain, and judge as check does.
+
+    Stopped in the middle, by whatever, the same command goes on where it was.
+    """
+    outputs = wanted_outputs(options)
+    progress = Progress()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job ends its benchmark too
+    try:
+        session = _session(options, progress)
+        report = session.run()
+    except Exception as error:
+        progress.clear()
+        write_error(error, outputs)
+        raise
+    except KeyboardInterrupt:
+        progress.clear()
+        click.echo("slo-gate run: interrupted; complete runs are kept, the same command goes on", err=True)
+        raise
+    progress.clear()
+    write(_with_command(report, options), outputs)
+    session.reported(report.exit_code)
+    session.close()
+    return report.exit_code
+
+
+def _session(options: Mapping[str, Any], progress: Progress) -> Session:
+    """The session the options name, begun, gone on with, or opened again. Raises UsageError."""
+    from .. import bench
+
+    policy, folder = chosen_policy(dict(options)), Path(options["folder"])
+    if options["again"] and not (folder / bench.JOURNAL).is_file():
+        raise UsageError("no session was ever started here", str(folder), "leave out --again")
+    plan, how = (None, None) if options["again"] else _asked(options, policy)
+    journal = bench.Journal(folder)
+    if plan is None or how is None:
+        plan, how = bench.past(journal.events, str(journal.path))
+    session = bench.Session(
+        journal, plan, how, _judge(policy, plan, options), progress.tell, live=progress.live
+    )
+    facts = bench.gather(options["dataset"]) if not options["again"] else None
+    session.begin(bench.terms(plan, policy.sha256, policy.profile, how), facts, _stated(how))
+    if session.finished and not options["again"]:
+        hint = "name another --dir for a new session, or add --again to see its verdict"
+        raise UsageError("this session is finished and its verdict was given", str(folder), hint)
+    if options["again"] and not session.stopped:
+        raise UsageError("this session is not finished", str(folder), "leave out --again and it goes on")
+    return session
+
+
+def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
+    """What is to be run and read. Raises UsageError for what cannot be."""
+    from .. import bench
+
+    words, base = tuple(options["words"]), _split(options["baseline_command"])
+    if not words:
+        hint = "slo-gate run --policy slo.yaml -- vllm bench serve ... --result-dir {dir}"
+        raise UsageError("no benchmark command is given", "", hint)
+    bench.check_command(words, "COMMAND")
+    sides = [bench.Side(bench.CANDIDATE, words, options["witness"], options["image"])]
+    if base:
+        bench.check_command(base, "--baseline-command")
+        side = bench.Side(bench.BASELINE, base, options["baseline_witness"], options["baseline_image"])
+        sides.insert(0, side)
+    for name in ("side_by_side", "baseline_witness", "baseline_image"):
+        if options[name] and not base:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is about a baseline and none is run", "", "add --baseline-command")
+    point = policy.evidence.decide == "point"
+    plan = bench.Plan(
+        tuple(sides),
+        bench.points(policy, [side.command for side in sides]),
+        _budget(options, policy),
+        options["seed"],
+        1 if point else options["looks"],  # an estimate without an error rate is not looked at early
+        options["until"],
+        options["side_by_side"],
+        _seconds(options["timeout"], "--timeout"),
+        options["max_failures"],
+    )
+    gaps = any(objective.metric == "itl" for objective in policy.objectives)
+    return plan, bench.How(options["tool"], tuple(options["stated"]), gaps)
+
+
+def _split(command: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command or ""))
+    except ValueError as error:
+        raise UsageError(
+            f"cannot be split into words: {error}", "--baseline-command", "quote it as for a shell"
+        ) from None
+
+
+def _budget(options: Mapping[str, Any], policy: Policy) -> Budget:
+    from ..bench import Budget
+
+    runs = options["runs"] or policy.evidence.runs_min or _RUNS
+    wall = _seconds(options["wall"], "--time") if options["wall"] else None
+    return Budget(runs, options["requests"], wall)
+
+
+def _seconds(text: str, option: str) -> float:
+    from ..units import SECONDS, parse
+
+    try:
+        value = parse(text, SECONDS)
+    except ValueError as error:
+        raise UsageError(str(error), option, "write it like 90s or 45min") from None
+    if value <= 0:
+        raise UsageError("a time is more than 0", option, "write it like 90s or 45min")
+    return value
+
+
+def _stated(how: How) -> dict[str, str]:
+    """What the caller states, for the sidecars: a later `check` of the files then needs no --set."""
+    pairs = (item.partition("=") for item in how.stated)
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip() in _STATED}
+
+
+def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
+    from datetime import date
+
+    from ..evaluate import evaluate
+    from ..model import Baseline
+
+    today = date.today()
+
+    def judge(candidate: Sequence[Run], base: Sequence[Run] | None, notes: Sequence[str]) -> Report:
+        return evaluate(
+            policy,
+            candidate,
+            today,
+            baseline=None if base is None else Baseline(tuple(base)),
+            notes=notes,
+            fail_on=options["fail_on"],
+            report_only=options["report_only"],
+            looks=plan.planned_looks,
+        )
+
+    return judge
+
+
+def _with_command(report: Report, options: Mapping[str, Any]) -> Report:
+    """The report with the command that gives this verdict again, from the files of the session."""
+    from msgspec.structs import replace
+
+    words = ["slo-gate", "run", "--again", "--dir", options["folder"]]
+    for name, key in (("--policy", "policy_path"), ("--preset", "preset"), ("--profile", "profile")):
+        words += [name, options[key]] if options[key] else []
+    words += ["--fail-on", options["fail_on"]] if options["fail_on"] != "fail" else []
+    words += ["--report-only"] if options["report_only"] else []
+    return replace(report, provenance=replace(report.provenance, reproduce=shlex.join(words)))
