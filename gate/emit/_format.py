@@ -144,7 +144,8 @@ def seen(check: Check) -> str:
         parts.append(f"{share(check.share, wanted)} met it")
         scope = f", needs {show(wanted, SHARE)}" if wanted is not None else ""
     if check.interval is not None:
-        parts[-1] += f" (interval {interval(check).removesuffix(MET)}{scope})"
+        at, scope = (0, "") if check.interval_of == "quantile" else (-1, scope)  # it is of the observed value
+        parts[at] += f" (interval {interval(check).removesuffix(MET)}{scope})"
     if missed := misses(check):
         parts.append(missed + " missed" if " of " in missed else missed)
     return "; ".join(part for part in parts if part not in ("", "-"))

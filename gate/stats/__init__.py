@@ -27,6 +27,7 @@ from ._counting import (
 )
 from ._planning import MIN_EFFECTIVE, MIN_REQUESTS, more_requests, zero_miss_minimum
 from ._relative import Shift, band_shift, holm_levels, paired_shift, sturdier, welch_shift
+from ._room import RoomTest, room_test
 from ._verdict import ShareTest, t_interval, test_share
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "MIN_REQUESTS",
     "MIN_RUNS",
     "Level",
+    "RoomTest",
     "Series",
     "ShareTest",
     "Shift",
@@ -49,6 +51,7 @@ __all__ = [
     "needed",
     "normal_quantile",
     "paired_shift",
+    "room_test",
     "second_level",
     "share_met",
     "sturdier",
