@@ -1,0 +1,156 @@
+"""The planner: what a policy needs before a benchmark, and what is missing after one."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gate import policy, stats
+from gate.evaluate import evaluate
+from gate.evaluate._plan import Need, plan, remaining
+from gate.model import Verdict
+from tests.conftest import Process
+from tests.runs import make_requests, make_run
+
+scipy_stats = pytest.importorskip("scipy.stats")
+
+TODAY = date(2026, 11, 29)
+TEXT = """\
+version: 1
+workload: {{load: {load}}}
+slo: {{ttft: {{p99: 800ms, mean: {{max: 1s, level: info}}}}, itl: {{p99: 50ms}}}}
+goodput: {{min: 95%}}
+limits: {{error_rate: {{max: 1%}}, throughput: {{min: 20 tok/s}}}}
+regression: {{ttft: {{p99: {{max: 5%}}}}}}
+evidence: {{{evidence}}}
+"""
+
+
+def needs(evidence: str, load: str = "{concurrency: 8}") -> dict[str, Need]:
+    found = plan(policy.parse(TEXT.format(evidence=evidence, load=load).encode(), "slo.yaml"))
+    return {one.id: one for one in found.needs}
+
+
+def least(share: float, df: int) -> int:
+    """(t / z)^2 ln(0.025) / ln(share), from scipy."""
+    z, t = scipy_stats.norm.ppf(0.975), scipy_stats.t.ppf(0.975, df)
+    return max(100, math.ceil((t / z) ** 2 * math.log(0.025) / math.log(share)))
+
+
+def test_five_runs_of_100_can_never_pass_a_p99_and_the_plan_says_what_would() -> None:
+    found = needs("runs: {min: 5}, requests_per_run: {min: 100}")
+    one = found["ttft.p99"]
+    assert (one.answer, one.declared) == ("never passes", 500)
+    assert f"{least(0.99, 4):,} requests are needed" in one.text
+    assert f"requests_per_run.min to {math.ceil(least(0.99, 4) / 5)}" in one.text
+    assert found["goodput"].answer == "can pass"  # 145 would do
+
+
+def test_what_a_plan_calls_impossible_is_undecided_without_a_single_miss() -> None:
+    # The rule itself on the best benchmark there can be: runs that do not differ (deff 1), no miss.
+    asked = policy.parse(b"version: 1\nslo: {ttft: {p99: 800ms}}\n", "slo.yaml")
+    for each, verdict in ((147, Verdict.INCONCLUSIVE), (148, Verdict.PASS)):
+        assert (5 * each >= least(0.99, 4)) == (verdict is Verdict.PASS)
+        ttft = np.linspace(0.1, 0.2, each)
+        runs = [make_run(make_requests(ttft, ttft + 1), input=f"{i}") for i in range(5)]
+        found = evaluate(asked, runs, TODAY).checks[0]
+        assert (found.deff, found.misses, found.verdict) == (1.0, 0, verdict)
+
+
+@pytest.mark.parametrize(("runs", "df"), [(1, 9), (5, 4), (10, 9), (30, 29)])
+def test_the_least_numbers_are_those_of_students_t(runs: int, df: int) -> None:
+    found = needs("confidence: 95%")
+    assert found["ttft.p99"].least[runs] == least(0.99, df)
+    assert found["goodput"].least[runs] == least(0.95, df)
+
+
+def test_the_dependence_that_still_passes_is_the_declared_over_the_least_number() -> None:
+    found = needs("runs: {min: 10}, requests_per_run: {min: 300}")["ttft.p99"]
+    independent = math.log(0.025) / math.log(0.99)
+    ratio = (scipy_stats.norm.ppf(0.975) / scipy_stats.t.ppf(0.975, 9)) ** 2
+    assert found.deff_most == pytest.approx(3000 * ratio / independent, rel=0.01)  # 6.1 in STATS section 9
+    assert found.deff_most == pytest.approx(6.1, abs=0.05)
+
+
+def test_every_kind_of_objective_has_an_answer() -> None:
+    found = needs("runs: {min: 4}, requests_per_run: {min: 300}")
+    assert {one.id: one.answer for one in found.values()} == {
+        "ttft.p99": "can pass",  # four runs are judged as ten blocks of 1200 requests: 489 are needed
+        "ttft.mean": "not judged",
+        "itl.p99": "can pass",
+        "goodput": "can pass",
+        "error_rate": "by count",
+        "throughput": "never passes",
+        "regression.ttft.p99": "never passes",
+    }
+
+
+def test_a_regression_of_p99_takes_five_runs_of_300() -> None:
+    assert needs("runs: {min: 5}, requests_per_run: {min: 300}")["regression.ttft.p99"].answer == "can pass"
+    short = needs("runs: {min: 5}, requests_per_run: {min: 299}")["regression.ttft.p99"]
+    assert (short.answer, "a large growth can still fail it" in short.text) == ("never passes", True)
+
+
+def test_without_declared_evidence_the_question_stays_open() -> None:
+    found = needs("confidence: 95%")
+    assert {one.answer for one in found.values()} == {"open", "not judged", "by count"}
+
+
+def test_the_notes_name_warm_up_short_runs_and_time() -> None:
+    text = TEXT.format(
+        evidence="runs: {min: 5}, requests_per_run: {min: 100}, warmup: auto", load="{request_rate: 20/s}"
+    )
+    notes = " ".join(plan(policy.parse(text.encode(), "slo.yaml")).notes)
+    assert "300 are wanted" in notes
+    assert "let the tool send 150 or more" in notes  # the first 50 of an open loop
+    assert "500 requests take 25 s" in notes
+
+
+def test_after_an_inconclusive_benchmark_the_plan_names_requests_runs_and_time() -> None:
+    asked = policy.parse(b"version: 1\nslo: {ttft: {p99: 800ms}}\n", "slo.yaml")
+    rng = np.random.default_rng(4)
+    runs = [
+        make_run(make_requests(ttft, ttft + 1), input=f"{i}", duration_s=30.0)
+        for i, ttft in enumerate(rng.uniform(0.1, 0.2, (5, 100)))
+    ]
+    (one,) = remaining(asked, runs, TODAY).missing
+    report = evaluate(asked, runs, TODAY)
+    more = report.checks[0].more_requests
+    assert more is not None
+    assert (one.verdict, one.more_requests) == (Verdict.INCONCLUSIVE, more)
+    assert one.more_runs == math.ceil(more / 100)
+    assert one.more_s == pytest.approx(more / 500 * 150)
+    assert more + 500 >= stats.zero_miss_minimum(0.99, df=4)
+
+
+def test_after_a_decided_benchmark_nothing_more_is_asked() -> None:
+    asked = policy.parse(b"version: 1\nslo: {ttft: {p90: 800ms}}\n", "slo.yaml")
+    ttft = np.random.default_rng(4).uniform(0.1, 0.2, 1000)
+    found = remaining(asked, [make_run(make_requests(ttft, ttft + 1))], TODAY)
+    assert found.headline == "every objective is decided: nothing more to measure"
+
+
+def test_the_command_shows_both_plans_and_exits_0(tmp_path: Path, slo_gate: Process) -> None:
+    text = TEXT.format(evidence="runs: {min: 5}, requests_per_run: {min: 100}", load="{concurrency: 8}")
+    (tmp_path / "slo.yaml").write_text(text, encoding="utf-8")
+    done = slo_gate("plan")
+    assert (done.returncode, "NEVER PASSES  ttft.p99" in done.stdout) == (0, True)
+    found = json.loads(slo_gate("plan", "--json").stdout)
+    assert {one["id"]: one["answer"] for one in found["needs"]}["ttft.p99"] == "never passes"
+    rows = "".join(
+        json.dumps({"ttft_s": 0.1, "e2e_s": 1.0 + i / 1e4, "output_tokens": 9, "concurrency": 8}) + "\n"
+        for i in range(200)
+    )
+    (tmp_path / "r.jsonl").write_text(rows, encoding="utf-8")
+    after = slo_gate("plan", "r.jsonl")
+    assert (after.returncode, "more requests" in after.stdout) == (0, True)
+
+
+def test_a_plan_of_a_broken_policy_exits_2(tmp_path: Path, slo_gate: Process) -> None:
+    (tmp_path / "slo.yaml").write_text("version: 1\n", encoding="utf-8")
+    assert slo_gate("plan").returncode == 2
