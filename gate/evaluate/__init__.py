@@ -232,6 +232,8 @@ def _top_notes(
     notes = []
     if policy.evidence.decide == "point":
         notes.append("decide: point: verdicts are naked estimates, their error rate is not controlled")
+    if len(chosen.runs) == 1:
+        notes.append("1 run: differences between runs (node, clocks, warm caches) are not covered")
     if 1 < len(chosen.runs) < CLUSTERS:
         notes.append(
             f"{len(chosen.runs)} runs: the spread between runs is not covered; five or more would be"
