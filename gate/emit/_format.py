@@ -125,6 +125,16 @@ def _share_wanted(check: Check) -> float | None:
     return float(Decimal(found[1]) / 100) if found else None
 
 
+def met(verdict: Verdict | None) -> str:
+    """Whether a load meets the policy, in a word."""
+    return {Verdict.PASS: "met", Verdict.FAIL: "not met", None: ""}.get(verdict, "unproven")
+
+
+def capacity_line(report: Report) -> str:
+    """The highest measured load that meets the policy, with its label."""
+    return plain(f"Capacity: {report.capacity.text}") if report.capacity else ""
+
+
 def misses(check: Check) -> str:
     """Misses of n, or the range they lie in, or n alone."""
     if check.n is None:

@@ -112,10 +112,11 @@ def load_table(report: Report) -> Table:
                 "attempted": f.count(point.counts.attempted),
                 "failed": f.count(point.counts.failed),
                 "goodput": f.goodput_share(point.goodput, target) if point.goodput else "",
+                "policy": f.met(point.verdict),
                 **{name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()},
             }
         )
-    return _table(rows, set(rows[0]) - {"load", "judged"})
+    return _table(rows, set(rows[0]) - {"load", "judged", "policy"})
 
 
 def run_table(report: Report) -> Table:

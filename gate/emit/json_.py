@@ -18,6 +18,7 @@ from typing import Any
 from ..model import (
     AnyReport,
     Attribution,
+    Capacity,
     Check,
     Comparison,
     ErrorReport,
@@ -118,6 +119,7 @@ def _report(report: Report) -> dict[str, Any]:
         "metrics": _metrics(report.metrics),
         "baseline": comparison(report.baseline),
         "attribution": _attribution(report.attribution),
+        "capacity": _capacity(report.capacity),
         "measure_next": report.measure_next,
         "notes": report.notes,
         "provenance": _fields(report.provenance, "line", "reproduce"),
@@ -165,7 +167,15 @@ def _load_point(point: LoadReport) -> dict[str, Any]:
         "counts": _fields(point.counts, "attempted", "completed", "failed", "cancelled", "warmup"),
         "goodput": _goodput(point.goodput),
         "metrics": _metrics(point.metrics),
+        "verdict": point.verdict,
     }
+
+
+def _capacity(found: Capacity | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    loads = {"load": _load(found.load), "fails": _load(found.fails)}
+    return {**loads, **_fields(found, "monotone", "text")}
 
 
 def _load(load: Load | None) -> dict[str, Any] | None:

@@ -122,6 +122,11 @@ _REPORT = """\
 
 {{ table(t.load_table(report)) }}
 
+{% if f.capacity_line(report) %}
+{{ f.capacity_line(report) }}
+
+{% endif %}
+
 {% endif %}
 {% if report.runs | length > 1 and not brief %}
 <details>

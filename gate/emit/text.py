@@ -101,6 +101,7 @@ def _runs(report: Report, width: int) -> list[str]:
     lines = []
     if len(report.loads) > 1:
         lines += ["", f"Loads ({len(report.loads)})", *table(t.load_table(report), width)]
+        lines += prose(line, width, GAP) if (line := f.capacity_line(report)) else []
     lines += ["", f"Runs ({len(report.runs)})", *table(t.run_table(report), width)]
     rest = f.more(len(report.runs), "runs")
     return lines + ([GAP + rest] if rest else [])

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gate.model import (
     Attribution,
+    Capacity,
     Check,
     Counts,
     ErrorReport,
@@ -285,14 +286,23 @@ def sweep() -> Report:
         for number in range(1, 5 if load < 64 else 4)
     )
     unknown = Goodput(None, None, None, None, None, None, None)
+    met = (Verdict.PASS, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL)
     points = tuple(
         LoadReport(
-            Load(concurrency=load), False, size, Counts(size * 100, size * 100, 0), unknown, runs[0].metrics
+            Load(concurrency=load),
+            False,
+            size,
+            Counts(size * 100, size * 100, 0),
+            unknown,
+            runs[0].metrics,
+            verdict,
         )
-        for load, size in ((16, 4), (32, 4), (64, 3), (96, 3))
+        for (load, size), verdict in zip(((16, 4), (32, 4), (64, 3), (96, 3)), met, strict=True)
     )
+    said = "at least concurrency 32; concurrency 64 undecided; concurrency 96 fails (ttft.p99)"
     return make_report(
         loads=points,
+        capacity=Capacity(Load(concurrency=32), Load(concurrency=96), True, said),
         verdict=Verdict.INCONCLUSIVE,
         exit_code=4,
         headline="INCONCLUSIVE chat-70b (blocked, unproven): no run is at the target, concurrency 128",
