@@ -94,8 +94,9 @@ def _prompt_length(quarters: Sequence[LengthBucket]) -> str:
         return ""
     low, high = (units.show(one.ttft_s.p50, units.SECONDS) for one in (short, long) if one.ttft_s)
     return (
-        f"Sensitivity to prompt length: the median TTFT grows from {low} (prompts up to {short.high:,} tokens)"
-        f" to {high} (from {long.low:,} on); measure fixed lengths one by one, up to the longest you serve."
+        f"Sensitivity to prompt length: the median TTFT grows from {low} (prompts up to {short.high:,}"
+        f" tokens) to {high} (from {long.low:,} on); measure fixed lengths one by one, up to the longest"
+        " you serve."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from itertools import pairwise
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from gate import readers
 from gate.evaluate import evaluate
 from gate.model import Attribution, Counts, Load, Misses, Percentiles, Policy, Requests, Run, Status, Workload
+from tests.conftest import FIXTURES
 from tests.runs import goodput, latency, make_aggregate, make_policy, make_requests, make_run
 
 TODAY = date(2026, 1, 1)
@@ -206,6 +209,19 @@ def test_a_closed_loop_s_wait_for_its_turn_is_nobody_s_wait() -> None:
 
 def test_files_without_queue_times_split_nothing() -> None:
     assert waiting(Load(request_rate=5.0)).ttft_parts == ()
+
+
+def test_vllm_s_real_client_queue_is_shown_beside_ttft() -> None:
+    """An open loop of 20 req/s behind a cap of 4: requests waited 6.7 s before they were sent."""
+    path = FIXTURES / "vllm" / "open_loop" / "result.json"
+    (run,) = readers.read([str(path)]).runs
+    waits = json.loads(path.read_text())["queue_times"]
+    (parts,) = found(run).ttft_parts
+    assert parts.server_queue is None
+    assert parts.client_queue == pytest.approx(
+        (np.mean(waits), np.percentile(waits, 99, method="inverted_cdf")), rel=1e-12
+    )
+    assert parts.client_queue[0] > 6
 
 
 # ---- what to measure next -----------------------------------------------------------------
