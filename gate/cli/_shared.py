@@ -20,6 +20,7 @@ FILE_FORMATS = {  # option -> emitter
     "json": "json",
     "junit": "junit",
     "markdown": "markdown",
+    "html": "html",
     "codequality": "gitlab",
     "metrics": "openmetrics",
 }
@@ -92,7 +93,7 @@ def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) 
 
 def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     """(format, target) pairs. Raises UsageError when two writers want stdout or one file."""
-    outputs = [(name, str(options[option])) for option, name in FILE_FORMATS.items() if options[option]]
+    outputs = [(name, str(options[option])) for option, name in FILE_FORMATS.items() if options.get(option)]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
     targets = [target for _, target in outputs]

@@ -51,6 +51,9 @@ Exit codes:
 @click.option("--json", "json", metavar="FILE", help="Also write the report as JSON; - is stdout.")
 @click.option("--junit", "junit", metavar="FILE", help="Also write JUnit XML; - is stdout.")
 @click.option("--markdown", "markdown", metavar="FILE", help="Also write Markdown; - is stdout.")
+@click.option(
+    "--html", metavar="FILE", help="Also write a page with charts (extra slo-gate[report]); - is stdout."
+)
 @click.option("--codequality", metavar="FILE", help="Also write a GitLab code-quality report; - is stdout.")
 @click.option("--metrics", metavar="FILE", help="Also write OpenMetrics text; - is stdout.")
 @click.option(
@@ -107,6 +110,10 @@ def _judge(options: dict[str, Any]) -> Report:
     policy = chosen_policy(options)
     if not options["results"]:
         raise UsageError("no result file is named", "", "slo-gate check results.json --policy slo.yaml")
+    if options["html"]:
+        from ..emit.html import warm_up
+
+        warm_up()
     gaps = any(objective.metric == "itl" for objective in policy.objectives)
     reading = readers.read(
         options["results"],
@@ -123,6 +130,7 @@ def _judge(options: dict[str, Any]) -> Report:
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
+        charts=bool(options["html"]),
     )
     return replace(report, provenance=replace(report.provenance, reproduce=_command(options)))
 

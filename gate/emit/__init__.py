@@ -24,6 +24,7 @@ def _of(module: str) -> Emitter:
 EMITTERS: Mapping[str, Emitter] = {
     "github": _of("github"),
     "gitlab": _of("gitlab"),
+    "html": _of("html"),
     "json": _of("json_"),
     "junit": _of("junit"),
     "markdown": _of("markdown"),

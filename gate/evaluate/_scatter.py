@@ -14,7 +14,7 @@ from ._attribution import _goodputs
 from ._counting import column_of
 from ._prepare import Prepared
 
-DOTS = 700  # of a scatter
+DOTS = 500  # of a scatter
 EXTREME = 0.25  # of them the largest values: a sample would lose just those
 FAILED_PLACES = 200  # where failures stand: as narrow as they can be told apart
 WINDOWS = 40

@@ -19,6 +19,7 @@ SUFFIX = {
     "markdown": "md",
     "github": "github.txt",
     "gitlab": "codequality.json",
+    "html": "html",
     "openmetrics": "prom",
 }
 

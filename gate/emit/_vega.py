@@ -1,0 +1,244 @@
+"""Vega-Lite specifications -> inline SVG, drawn by vl-convert (extra `report`): no browser, no network.
+
+Colours are CSS variables, so that one drawing serves dark, light and paper. What comes back is parsed
+and only drawing elements and attributes are kept: whatever a name in the data holds, it stays text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ..units import SHARE, show
+from ._tables import Table
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from xml.etree.ElementTree import Element
+
+Spec = dict[str, Any]
+
+WIDTH = 520  # px of the plotted area; the page scales it
+_KEPT = frozenset(("svg", "g", "path", "line", "rect", "text", "tspan"))
+_ATTRIBUTES = frozenset(
+    (
+        *("viewBox", "width", "height", "x", "y", "x1", "y1", "x2", "y2", "d", "transform", "opacity"),
+        *("fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-miterlimit"),
+        *("fill-opacity", "stroke-opacity", "font-size", "font-weight", "font-style", "text-anchor"),
+    )
+)
+_SHARED = ("fill", "stroke", "stroke-width", "fill-opacity", "font-size", "text-anchor")  # inherited
+_NAMESPACES = re.compile(r' xmlns(?::\w+)?="[^"]*"')
+_SECONDS = (  # of an axis; the only place outside of units where one is scaled: Vega chooses the ticks
+    "datum.value >= 1 || datum.value == 0 ? format(datum.value, '~r') + ' s' : "
+    "datum.value >= 0.001 ? format(datum.value * 1e3, '~r') + ' ms' : format(datum.value * 1e6, '~r') + ' us'"
+)
+_CONFIG: Spec = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "aria": False,
+        "labelColor": "var(--dim)",
+        "titleColor": "var(--dim)",
+        "titleFontWeight": "normal",
+        "titleFontSize": 12,
+        "labelFontSize": 12,
+        "gridColor": "var(--grid)",
+        "domainColor": "var(--line)",
+        "tickColor": "var(--line)",
+        "tickCount": 6,
+        "titlePadding": 10,
+    },
+    "legend": {
+        "aria": False,
+        "labelColor": "var(--fg)",
+        "titleColor": "var(--dim)",
+        "labelFontSize": 12,
+        "orient": "top",
+        "title": None,
+        "symbolOpacity": 1,
+        "offset": 16,  # failures stand between the plot and its legend
+    },
+    "header": {"labelColor": "var(--fg)", "labelFontSize": 12, "title": None},
+    "text": {"color": "var(--fg)", "fontSize": 12},
+    "concat": {"spacing": 16},
+}
+
+
+class Picture(Struct, frozen=True):
+    """One figure of the page."""
+
+    id: str  # an anchor
+    title: str
+    says: str  # what to see in it, one or two sentences
+    spec: Spec
+    table: Table | None  # its numbers, for who does not see it
+
+
+def available() -> bool:
+    """Whether vl-convert is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("vl_convert") is not None
+
+
+def warm_up() -> None:
+    """Start vl-convert beside other work: its engine takes a third of a second and another core."""
+    if available():
+        _pool().submit(_draw, {"mark": "point", "data": {"values": []}})
+
+
+def draw(specs: Sequence[Spec], labels: Sequence[str]) -> Iterator[str]:
+    """Each drawing as one inline `<svg>`; a label is what a screen reader says of it.
+
+    Marks with a `description` have it as their `<title>`: hover without a script. While one drawing is
+    cleaned here the next is made beside it.
+    """
+    drawn = [_pool().submit(_draw, spec) for spec in specs]
+    for one, label in zip(drawn, labels, strict=True):
+        yield _inline(one.result(), label)
+
+
+@cache
+def _pool() -> Executor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "charts")
+
+
+def _draw(spec: Spec) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg({**spec, "config": _CONFIG}, allowed_base_urls=[]))
+
+
+def _inline(drawn: str, label: str) -> str:
+    import xml.etree.ElementTree as ET
+
+    root = ET.fromstring(_NAMESPACES.sub("", drawn, count=2))
+    _clean(root)
+    root.attrib = {
+        "viewBox": root.get("viewBox", ""),
+        "role": "img",
+        "aria-label": label,
+        "style": f"max-width:{root.get('width', WIDTH)}px",
+    }
+    return ET.tostring(root, encoding="unicode")
+
+
+def _clean(element: Element) -> None:
+    """Keep drawing elements and attributes; a description becomes a title; shared attributes are hoisted."""
+    import xml.etree.ElementTree as ET
+
+    said = element.get("aria-label", "")
+    element.attrib = {name: value for name, value in element.attrib.items() if name in _ATTRIBUTES}
+    for child in list(element):
+        if child.tag not in _KEPT or child.get("display") == "none" or child.get("d") == "":
+            element.remove(child)
+        else:
+            _clean(child)
+            if not len(child) and not child.attrib and not child.text:
+                element.remove(child)
+    _hoist(element)
+    if said and element.tag in ("path", "rect", "line", "text"):
+        title = ET.Element("title")
+        title.text = said
+        element.insert(0, title)
+
+
+def _hoist(group: Element) -> None:
+    """Thousands of marks say the same: their group says it once."""
+    if group.tag != "g" or len(group) < 2:
+        return
+    for name in _SHARED:
+        values = {child.get(name) for child in group}
+        value = values.pop() if len(values) == 1 else None
+        if value is not None and name not in group.attrib:
+            group.set(name, value)
+            for child in group:
+                del child.attrib[name]
+
+
+# ---- parts of specifications ----------------------------------------------------------------
+
+
+def rows(values: Sequence[Mapping[str, Any]]) -> Spec:
+    """Inline data."""
+    return {"values": list(values)}
+
+
+def seconds(field: str, title: str, *, log: bool = False, **scale: Any) -> Spec:
+    """A channel in seconds, its axis in us, ms or s."""
+    axis = {"labelExpr": _SECONDS, "labelOverlap": True}
+    kind = {"type": "log"} if log else {"zero": True}
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": axis,
+        "scale": {**kind, "nice": not log, **scale},
+    }
+
+
+def number(field: str, title: str, *, log: bool = False, **scale: Any) -> Spec:
+    """A channel that counts."""
+    kind = {"type": "log"} if log else {}
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {"labelOverlap": True, "format": "~s" if log else "~r"},
+        "scale": {**kind, **scale},
+    }
+
+
+def percent(field: str, title: str, *, signed: bool = False, **scale: Any) -> Spec:
+    """A channel of shares, its axis in percent."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {"format": "+~%" if signed else "~%"},
+        "scale": {"zero": False, "nice": True, **scale},
+    }
+
+
+def kinds(field: str, colours: Mapping[str, str], shapes: Mapping[str, str] | None = None) -> Spec:
+    """Colour, and shape beside it, by the values of a nominal field: colour alone tells nobody anything."""
+    domain = list(colours)
+    found: Spec = {
+        "color": {
+            "field": field,
+            "type": "nominal",
+            "scale": {"domain": domain, "range": [f"var(--{colours[name]})" for name in domain]},
+        }
+    }
+    if shapes:
+        found["shape"] = {
+            "field": field,
+            "type": "nominal",
+            "scale": {"domain": domain, "range": [shapes[name] for name in domain]},
+        }
+    return found
+
+
+def layer(mark: str, data: Sequence[Mapping[str, Any]], encoding: Spec, **options: Any) -> Spec:
+    """One layer; a row's `said` is its title."""
+    told = any(row.get("said") for row in data)
+    described = {"description": {"field": "said", "type": "nominal"}} if told else {}
+    return {
+        "mark": {"type": mark, "aria": told, **options},
+        "data": rows(data),
+        "encoding": {**encoding, **described},
+    }
+
+
+def target(share: float, y: Spec) -> Spec:
+    """A dashed line across, where goodput should be."""
+    said = [{"y": share, "said": f"target {show(share, SHARE)}"}]
+    return layer("rule", said, {"y": y}, strokeDash=[5, 4], strokeWidth=1.5, color="var(--fg)")

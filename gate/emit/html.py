@@ -1,0 +1,234 @@
+"""The report as one HTML page: no network, whole without JavaScript, charts where the extra is installed.
+
+Every value goes through `_format.plain` and then HTML escaping on its way out (jinja2's `finalize`), so that
+a name from a file is text. A content security policy allows the page's own script and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ..model import AnyReport, Check, ErrorReport, MetricStats, Report, Verdict
+from ..units import SECONDS, show
+from . import _attribution as a
+from . import _format as f
+from . import _tables as t
+from ._vega import Picture
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+NO_CHARTS = (
+    "No charts: vl-convert, which draws them, is not installed. `pip install 'slo-gate[report]'` brings it;"
+    " the verdict and every table are the same without."
+)
+
+
+class _Tile(Struct, frozen=True):
+    """One figure at the top."""
+
+    name: str
+    value: str
+    rule: str  # what it is compared with; may be empty
+
+
+class _Labelled(Struct, frozen=True):
+    label: str
+    table: t.Table
+
+
+class _Figure(Struct, frozen=True):
+    picture: Picture
+    svg: Any  # Markup, or empty without the extra
+    table: _Labelled | None
+
+
+class _Block(Struct, frozen=True):
+    """A section of tables."""
+
+    id: str
+    title: str
+    tables: tuple[_Labelled, ...]
+    lines: tuple[str, ...] = ()
+
+
+def emit(report: AnyReport) -> str:
+    """The report as one HTML document; it has charts where `report.charts` and vl-convert are there."""
+    if isinstance(report, ErrorReport):
+        return _render(report, error=True, word="ERROR", title=f"ERROR {report.message}")
+    figures, without = _figures(report)
+    blocks = _blocks(report)
+    charts = (("charts", "Charts"),) if figures or without else ()
+    return _render(
+        report,
+        error=False,
+        word=report.verdict.name,
+        title=report.headline,
+        tiles=_tiles(report),
+        contents=(
+            ("objectives", "Objectives"),
+            ("latency", "Goodput and latency"),
+            *charts,
+            *((block.id, block.title) for block in blocks),
+            ("notes", "Notes and provenance"),
+        ),
+        sections=f.sections(report),
+        latency=_Labelled("Latency of completed requests", t.latency_table(report)),
+        figures=figures,
+        no_charts=without,
+        blocks=blocks,
+        anchor=_anchors(report.checks),
+    )
+
+
+def warm_up() -> None:
+    """Start the drawing engine beside other work; nothing happens without it."""
+    from . import _vega
+
+    _vega.warm_up()
+
+
+def _render(report: AnyReport, **context: Any) -> str:
+    import base64
+    import hashlib
+
+    from markupsafe import Markup
+
+    script, css = (_squeezed(_source(name)) for name in ("_report.js", "_report.css"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("_report.html.j2")
+    text = template.render(
+        report=report,
+        f=f,
+        script=Markup(script),
+        script_hash=Markup(f"sha256-{digest}"),
+        css=Markup(css),
+        **context,
+    )
+    return _squeezed(text).strip() + "\n"
+
+
+def _squeezed(text: str) -> str:
+    """Without empty lines. The script goes through it before it is hashed, so that its hash holds."""
+    return re.sub(r"\n{2,}", "\n", text)
+
+
+# ---- what is shown ------------------------------------------------------------------------
+
+
+def _tiles(report: Report) -> tuple[_Tile, ...]:
+    """Goodput, requests, and the P99s beside their bounds."""
+    tiles = []
+    if report.goodput is not None:
+        target = f.goodput_target(report)
+        needs = "" if target is None else f"needs {f.share(target)}"
+        tiles.append(_Tile("Goodput", f.goodput_share(report.goodput, target), needs))
+    judged = [run.counts for run in report.runs if run.at_target]
+    if judged:
+        attempted, failed = (sum(getattr(one, name) for one in judged) for name in ("attempted", "failed"))
+        tiles.append(_Tile("Requests", f.count(attempted), f"{f.count(failed)} failed"))
+    for column, label in f.LABELS.items():
+        stats = report.metrics.get(column)
+        if stats is not None:
+            tiles.append(_metric_tile(label, column.removesuffix("_s"), stats, report.checks))
+    return tuple(tiles)
+
+
+def _metric_tile(label: str, metric: str, stats: MetricStats, checks: Sequence[Check]) -> _Tile:
+    """P99 of the completed; a failed request is in the objective's own figure, which stands beside it."""
+    rule = next((check for check in checks if check.id == f"{metric}.p99"), None)
+    said = "completed requests"
+    if rule is not None and rule.bound is not None:
+        said = f"bound {show(rule.bound, rule.unit)}: {_outcome(rule)}"
+    return _Tile(f"{label} P99", show(stats.p99, SECONDS), said)
+
+
+def _outcome(check: Check) -> str:
+    words = {Verdict.PASS: "met", Verdict.FAIL: "not met", Verdict.SKIPPED: "not judged"}
+    return words.get(check.verdict, "unproven")
+
+
+def _figures(report: Report) -> tuple[list[_Figure], str]:
+    """Every picture with its drawing; why there are no drawings, where that has a remedy."""
+    if report.charts is None:
+        return [], ""
+    from . import _charts, _vega
+
+    pictures = _charts.pictures(report)
+    tables = [None if one.table is None else _Labelled(one.title, one.table) for one in pictures]
+    if not _vega.available():
+        shown = [
+            _Figure(*pair) for pair in zip(pictures, [""] * len(pictures), tables, strict=True) if pair[2]
+        ]
+        return shown, NO_CHARTS
+    labels = [f"{one.title}. {one.says}" for one in pictures]
+    drawings = map(_markup, _vega.draw([one.spec for one in pictures], labels))
+    return [_Figure(*pair) for pair in zip(pictures, drawings, tables, strict=True)], ""
+
+
+def _blocks(report: Report) -> list[_Block]:
+    blocks = []
+    lengths = tuple(_Labelled(title, table) for title, table in a.length_tables(report))
+    worst = a.worst_table(report)
+    shown = (*lengths, *((_Labelled("Worst completed requests", worst),) if worst else ()))
+    if shown or a.lines(report):
+        blocks.append(_Block("who", "Which requests missed", shown, tuple(a.lines(report))))
+    if len(report.loads) > 1:
+        loads = _Labelled("Runs of one load together", t.load_table(report))
+        blocks.append(_Block("by-load", "Loads", (loads,)))
+    if report.runs:
+        runs = _Labelled("Every run", t.run_table(report))
+        rest = f.more(len(report.runs), "runs")
+        blocks.append(_Block("by-run", "Runs", (runs,), (rest,) if rest else ()))
+    return blocks
+
+
+def _anchors(checks: Sequence[Check]) -> Callable[[Check], str]:
+    """Of each check an id of its own that survives in a URL: `<300` and `>300` must not become one."""
+    names: dict[int, str] = {}
+    for check in checks:
+        name = "objective-" + re.sub(r"[^A-Za-z0-9_.]+", "-", check.id).strip("-")
+        taken = sum(other == name or other.startswith(f"{name}--") for other in names.values())
+        names[id(check)] = f"{name}--{taken + 1}" if taken else name
+    return lambda check: names[id(check)]
+
+
+# ---- templates ----------------------------------------------------------------------------
+
+
+def _markup(text: str) -> Markup:
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+@cache
+def _source(name: str) -> str:
+    from importlib.resources import files
+
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    # Imported here: a check that writes no page must not pay for it at start-up.
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    def finalize(value: Any) -> Markup:
+        return value if isinstance(value, Markup) else escape(f.plain(str(value)))
+
+    return Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
