@@ -28,7 +28,8 @@ FLAGS = ("cancelled", "warmup")
 TEXTS = ("run", "model", "tool", "tool_version", "hardware", "session")
 LATENCIES = tuple(name for name, (time, _) in TIME_COLUMNS.items() if time != "start")
 NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS)
-KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, "error")
+ROW_TEXTS = ("request_id", "prompt")  # of one request each; of a prompt only its hash is kept
+KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, *ROW_TEXTS, "error")
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 _NOTHING = {"", "null", "none", "nan", "na", "n/a", "-"}
@@ -67,6 +68,8 @@ class _Row(msgspec.Struct):
     tool_version: _Text = None
     hardware: _Text = None
     session: _Text = None
+    request_id: _Text = None
+    prompt: _Text = None
 
 
 class _GapRow(_Row):
@@ -276,7 +279,10 @@ def _convert(source: Source, batch: _Batch) -> Table:
         batch.size,
         {name: column for name, column in numbers.items() if not np.isnan(column).all()},
         {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))},
-        {name: _texts(found) for name in TEXTS if (found := cells(name))},
+        {
+            **{name: _texts(found) for name in (*TEXTS, "request_id") if (found := cells(name))},
+            **{name: _hashes(found) for name in ("prompt",) if (found := cells(name))},
+        },
         [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size,
         {name: _flat(found) for name in GAP_COLUMNS if (found := cells(name))},
         batch.at,
@@ -326,6 +332,11 @@ def _texts(cells: Sequence[Any]) -> list[str]:
     if cells.count(cells[0]) == len(cells):  # the usual case: a constant
         return [_text(cells[0])] * len(cells)
     return [_text(cell) for cell in cells]
+
+
+def _hashes(cells: Sequence[Any]) -> list[str]:
+    """Enough to tell prompts apart; the texts themselves would outgrow the columns."""
+    return ["" if cell is None else f"{hash(cell):x}" for cell in cells]
 
 
 def _text(cell: object) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..model import Bools, Floats, Gaps, Load, Requests, Run, Status
@@ -293,11 +294,19 @@ def _run(
         session=said["session"],
         load=load,
         duration_s=_duration_s(part),
+        prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
         total_output_tokens=_rows.output_total(part),
         definitions=rows.definitions,
         unsuitable={**suspicions, **rows.unsuitable},
         notes=(*((f"run {run}",) if run else ()), *_rows.failure_note(part, errors), *rows.notes),
     )
+
+
+def _each(table: _columns.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
+    """A text of every row, or None where a row has none."""
+    cells = table.texts.get(name)
+    mine = tuple(cells[row] for row in picked.tolist()) if cells else ()
+    return mine if mine and all(mine) else None
 
 
 def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> Requests:
@@ -310,7 +319,7 @@ def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> 
 
     start_s = column(rows.times_s, "start")
     ascending = start_s is not None and bool(np.all(np.diff(start_s) >= 0))  # false where one is NaN
-    return _rows.requests(
+    part = _rows.requests(
         errors=np.array([bool(error) for error in errors]),
         ttft_s=column(rows.times_s, "ttft"),
         e2e_s=column(rows.times_s, "e2e"),
@@ -322,6 +331,7 @@ def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> 
         gaps=_gaps(rows, picked),
         order="start" if ascending else "unknown",
     )
+    return replace(part, ids=_each(rows.table, "request_id", picked))
 
 
 def _gaps(rows: _Rows, picked: NDArray[np.int64]) -> Gaps | None:

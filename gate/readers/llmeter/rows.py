@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -44,6 +44,8 @@ class _Row(msgspec.Struct, gc=False):
     num_tokens_input: _Tokens = None
     num_tokens_output_reasoning: _Tokens = None
     retries: int | None = None
+    id: str | None = None
+    input_prompt: str | None = None
     request_time: str | None = None
     time_to_first_content_token: _Cell | msgspec.UnsetType = msgspec.UNSET
 
@@ -137,6 +139,7 @@ def _run(
         date=facts.date or files.day(min(row.request_time or "" for row in rows)),
         total_output_tokens=_rows.output_total(table),
         streaming=streaming if streams else False,
+        prompts=_different(row.input_prompt for row in rows),
         definitions={"ttft": ttft, **files.DEFINITIONS},
         tool_reported=reported,
         unsuitable=unsuitable,
@@ -168,7 +171,14 @@ def _table(rows: Sequence[_Row], ok: Bools) -> tuple[Requests, bool]:
         input_tokens=_column([row.num_tokens_input for row in rows]),
         order="completion",
     )
-    return table, streams
+    ids = tuple(row.id for row in rows if row.id)
+    return replace(table, ids=ids if len(ids) == len(rows) else None), streams
+
+
+def _different(prompts: Iterable[str | None]) -> int | None:
+    """How many prompt texts there are; None where a row does not say its own."""
+    texts = set(prompts)
+    return None if not texts or None in texts else len(texts)
 
 
 def _column(cells: Sequence[float | str | None]) -> Floats:

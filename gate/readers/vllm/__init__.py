@@ -188,6 +188,7 @@ def _run(source: Source, doc: Doc) -> Run:
         date=_date(doc),
         total_output_tokens=tokens,
         streaming=streaming,
+        tokenizer=doc.text("tokenizer_id"),
         definitions=_DEFINITIONS if "latencies" in doc else {**_DEFINITIONS, "e2e": _REBUILT},
         tool_reported={m: aggregate.reported(s) for m, s in summaries.items() if s.percentiles},
         unsuitable=unsuitable,

@@ -50,6 +50,7 @@ def requests(doc: Doc) -> tuple[Requests, list[str]]:
         rows,
         queue_s=_if_whole(doc, "queue_times", len(rows)),
         server_queue_s=_if_whole(doc, "server_queue_times", len(rows)),
+        server_ttft_s=_if_whole(doc, "server_ttfts", len(rows)),
     )
     return rows, [*notes, *_rows.failure_note(rows, messages)]
 
