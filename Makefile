@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint format bench calibrate golden wheel clean help
+.PHONY: demo test test-action lint format bench calibrate golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -30,7 +30,14 @@ demo: $(VENV)/.run ## judge a real sweep: a build that passes, then one that is 
 	@examples/demo.sh $(BIN)/slo-gate
 
 test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action $(PYTEST)
+
+test-action: $(VENV)/.dev ## run the Action with act, and audit it and the workflows
+	@$(BIN)/zizmor --offline --quiet action.yml .github examples docs/ci
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows \
+		$(wildcard .github/workflows/*.yml) $(wildcard examples/*/.github/workflows/*.yml)
+	@$(BIN)/python -m pytest -q tests/action $(PYTEST)
 
 lint: $(VENV)/.dev ## mypy --strict, ruff
 	@$(BIN)/python -m ruff check .

@@ -1,48 +1,104 @@
 #!/usr/bin/env bash
-# The one step of action.yml: a private environment, one `slo-gate check`, summary and outputs.
+# The one step of action.yml: a private environment with slo-gate in it, then action.py.
 # Inputs arrive as environment variables only, so none of them is ever parsed as shell.
 set -euo pipefail
+token="${SLO_GATE_TOKEN:-}"
+unset SLO_GATE_TOKEN # nothing that is installed or judged sees it
 
-venv="${RUNNER_TEMP:-/tmp}/slo-gate-venv"
-if [ ! -x "$venv/bin/slo-gate" ]; then
-  "$SLO_GATE_PYTHON" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$SLO_GATE_SOURCE"
-fi
+# Where there is no Python: uv, which brings one. Checksums from its release page.
+uv_version=0.11.12
+uv_sum() {
+  case "$1" in
+    x86_64-unknown-linux-musl) echo 591a7557f5ba7e51565f338dd4c50cebc12820ec2ebb8403a4304685f8d53ab9 ;;
+    aarch64-unknown-linux-musl) echo b70e87f15f12d750d218042c4ed36e41de0757eab249d332ee2e242e4174b5d5 ;;
+    x86_64-apple-darwin) echo 32fb217e6181384bf6534b31adcc66cd552eff98643c4bb35832be8552486912 ;;
+    aarch64-apple-darwin) echo bb7c6ef869ec00cd1452f4884acf23d00b153c356ba9197ae99a1bc1ceadb7f3 ;;
+  esac
+}
 
-args=()
-paths=()
-while IFS= read -r line; do
-  line="${line#"${line%%[![:space:]]*}"}"
-  line="${line%"${line##*[![:space:]]}"}"
-  [ -z "$line" ] || paths+=("$line")
-done <<<"$SLO_GATE_RESULTS"
-while IFS= read -r line; do
-  [ -z "${line//[[:space:]]/}" ] || args+=("--set=$line")
-done <<<"$SLO_GATE_SET"
-[ -z "$SLO_GATE_POLICY" ] || args+=("--policy=$SLO_GATE_POLICY")
-[ -z "$SLO_GATE_PRESET" ] || args+=("--preset=$SLO_GATE_PRESET")
-[ -z "$SLO_GATE_PROFILE" ] || args+=("--profile=$SLO_GATE_PROFILE")
-[ -z "$SLO_GATE_TOOL" ] || args+=("--tool=$SLO_GATE_TOOL")
-case "$SLO_GATE_REPORT_ONLY" in
-  true) args+=(--report-only) ;;
-  false | "") ;;
-  *)
-    echo "error: report-only is \"$SLO_GATE_REPORT_ONLY\"; write true or false" >&2
-    exit 2
-    ;;
+stop() { # message, hint: nothing was judged
+  echo "error: $1" >&2
+  echo "hint: $2" >&2
+  printf 'verdict=error\nexit-code=2\n' >>"${GITHUB_OUTPUT:-/dev/null}"
+  echo "::error title=slo-gate::Nothing was judged; the log says why."
+  exit 2
+}
+
+new_enough() {
+  "$1" -I -c 'import sys; raise SystemExit(sys.version_info < (3, 10))' >/dev/null 2>&1
+}
+
+find_python() {
+  local candidate
+  if [ -n "$SLO_GATE_PYTHON" ]; then
+    new_enough "$SLO_GATE_PYTHON" || return 1
+    echo "$SLO_GATE_PYTHON"
+    return
+  fi
+  for candidate in python3 python \
+    "${RUNNER_TOOL_CACHE:-/nowhere}"/Python/3.*/*/bin/python3 "${RUNNER_TOOL_CACHE:-/nowhere}"/Python/3.*/*/python.exe; do
+    if new_enough "$candidate"; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+fetch_uv() { # into the folder $1
+  local system file
+  system="$(uname -m)-$(uname -s)"
+  case "$system" in
+    x86_64-Linux) file=x86_64-unknown-linux-musl ;;
+    aarch64-Linux) file=aarch64-unknown-linux-musl ;;
+    x86_64-Darwin) file=x86_64-apple-darwin ;;
+    arm64-Darwin) file=aarch64-apple-darwin ;;
+    *) return 1 ;;
+  esac
+  local base="${SLO_GATE_UV_MIRROR:-https://github.com/astral-sh/uv/releases/download}"
+  echo "no Python here: fetching uv $uv_version, which brings one" >&2
+  curl -fsSL --retry 3 -o "$1/uv.tar.gz" "$base/$uv_version/uv-$file.tar.gz" || return 1
+  if command -v sha256sum >/dev/null; then
+    echo "$(uv_sum "$file")  $1/uv.tar.gz" | sha256sum --check --status || return 1
+  else
+    echo "$(uv_sum "$file")  $1/uv.tar.gz" | shasum -a 256 --check --status || return 1
+  fi
+  tar -xzf "$1/uv.tar.gz" -C "$1" --strip-components 1
+  echo "$1/uv"
+}
+
+private() { # the Python inside the environment $1
+  if [ -x "$1/bin/python" ]; then echo "$1/bin/python"; else echo "$1/Scripts/python.exe"; fi
+}
+
+case "$SLO_GATE_EXTRA" in
+  *[!a-z,-]*) stop 'extra holds more than names and commas' 'name the extras of pyproject.toml, like: report' ;;
 esac
+what="$SLO_GATE_SOURCE${SLO_GATE_EXTRA:+[$SLO_GATE_EXTRA]}"
+base="${RUNNER_TEMP:-$(mktemp -d)}/slo-gate"
+venv="$base/$(printf '%s|%s' "$what" "$SLO_GATE_PYTHON" | cksum | tr ' ' '-')"
+hint='behind a firewall set PIP_INDEX_URL, or PIP_NO_INDEX and PIP_FIND_LINKS with a folder of wheels'
 
-mkdir -p "$SLO_GATE_OUTPUT_DIR"
-json="$SLO_GATE_OUTPUT_DIR/report.json"
-junit="$SLO_GATE_OUTPUT_DIR/junit.xml"
-markdown="$SLO_GATE_OUTPUT_DIR/report.md"
-rm -f -- "$json" "$junit" "$markdown" # a stale report must never be read as this run's
-
-code=0
-"$venv/bin/slo-gate" check "${args[@]}" "--fail-on=$SLO_GATE_FAIL_ON" \
-  "--json=$json" "--junit=$junit" "--markdown=$markdown" -- ${paths[@]+"${paths[@]}"} || code=$?
-
-[ -z "${GITHUB_STEP_SUMMARY:-}" ] || [ ! -f "$markdown" ] || cat -- "$markdown" >>"$GITHUB_STEP_SUMMARY"
-"$venv/bin/python" "$SLO_GATE_SOURCE/.github/outputs.py" "$code" "$json" "$junit" "$markdown" \
-  >>"${GITHUB_OUTPUT:-/dev/null}"
-exit "$code"
+if [ ! -f "$venv/ready" ]; then # a second use in this job has it already
+  rm -rf -- "$venv"
+  mkdir -p "$base"
+  if python="$(find_python)"; then
+    if "$python" -I -m venv "$venv" >"$base/venv.log" 2>&1; then
+      pip=("$(private "$venv")" -I -m pip)
+    else # Debian ships venv without ensurepip: there the machine's own pip installs into it
+      rm -rf -- "$venv"
+      "$python" -I -m venv --without-pip "$venv" || stop 'no environment can be made' "$(tail -n 1 "$base/venv.log")"
+      pip=("$python" -I -m pip --python "$(private "$venv")")
+    fi
+    "${pip[@]}" install --quiet --disable-pip-version-check "$what" || stop 'slo-gate cannot be installed' "$hint"
+  elif [ -n "$SLO_GATE_PYTHON" ]; then
+    stop "python is \"$SLO_GATE_PYTHON\", which is no Python 3.10 or newer" 'leave the input out, or name another'
+  else
+    uv="$(command -v uv || fetch_uv "$base")" ||
+      stop 'there is no Python 3.10 or newer, and uv cannot be fetched' 'use actions/setup-python before this step'
+    "$uv" venv --quiet --no-config --python '>=3.10' "$venv" && "$uv" pip install --quiet --no-config \
+      --python "$(private "$venv")" "$what" || stop 'slo-gate cannot be installed with uv' 'set UV_INDEX_URL'
+  fi
+  touch "$venv/ready"
+fi
+SLO_GATE_TOKEN="$token" exec "$(private "$venv")" -I "$SLO_GATE_SOURCE/.github/action.py"

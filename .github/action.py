@@ -1,0 +1,162 @@
+"""The Action's inputs into one `slo-gate check`, then its summary, comment and outputs.
+
+Only what a command line cannot do is here: inputs are text of several lines, outputs are files. The
+exit code is that of `check`; nothing after it changes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+# Those of the YAML 1.2 core schema, as in actions/toolkit; any other word is an error.
+BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+    "": False,
+}
+TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
+LINES = ("set", "baseline")
+SWITCHES = ("report-only", "same-session")
+FILES = {"report-json": "json", "junit": "junit", "markdown": "markdown", "html": "html"}  # input -> option
+COMMENT_MODES = ("on-change", "always", "never")
+SLO_GATE = (sys.executable, "-I", "-m", "gate")
+USAGE = 2
+
+
+class InputError(Exception):
+    """An input that means nothing: what, and what would."""
+
+
+def given(name: str) -> str:
+    """An input as text, without white space around it."""
+    return os.environ.get("SLO_GATE_" + name.upper().replace("-", "_"), "").strip()
+
+
+def lines(name: str) -> Iterator[str]:
+    """The lines of an input that hold anything."""
+    return (line.strip() for line in given(name).splitlines() if line.strip())
+
+
+def switch(name: str) -> bool:
+    """A Boolean input. Raises InputError for a word that is neither."""
+    if given(name) not in BOOLEANS:
+        raise InputError(f'{name} is "{given(name)}"; write true or false')
+    return BOOLEANS[given(name)]
+
+
+def one_of(name: str, words: tuple[str, ...]) -> str:
+    """An input out of a few words; the first where it is empty. Raises InputError."""
+    word = given(name) or words[0]
+    if word not in words:
+        raise InputError(f'{name} is "{word}"; write {", ".join(words)}')
+    return word
+
+
+def arguments(files: Mapping[str, str]) -> list[str]:
+    """What `check` is called with; = keeps a value that begins with a dash a value."""
+    words = ["check", "--format=github"]
+    words += [f"--{name}={given(name)}" for name in TEXTS if given(name)]
+    words += [f"--{name}={line}" for name in LINES for line in lines(name)]
+    words += [f"--{name}" for name in SWITCHES if switch(name)]
+    words += [f"--{FILES[name]}={path}" for name, path in files.items()]
+    words += ["--debug"] if os.environ.get("RUNNER_DEBUG") == "1" else []
+    return [*words, "--", *lines("results")]
+
+
+def prepare(files: Mapping[str, str]) -> None:
+    """Folders for the reports, and no report of an earlier run."""
+    for path in map(Path, files.values()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def comment(report: str, mode: str, token: str) -> str:
+    """Step summary and comment; the address of the comment, or nothing."""
+    on_request = os.environ.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "workflow_run"))
+    words = ["comment", f"--report={report}", "--step-summary", f"--key={given('comment-key')}"]
+    words.append(f"--mode={mode if on_request else 'never'}")
+    known = {**os.environ, "GITHUB_TOKEN": token}
+    try:
+        done = subprocess.run(
+            [*SLO_GATE, *words], env=known, stdout=subprocess.PIPE, text=True, timeout=600, check=False
+        )
+    except subprocess.SubprocessError as error:
+        print(
+            f"warning: no comment was written: {type(error).__name__}. The verdict stands.", file=sys.stderr
+        )
+        return ""
+    print(done.stdout, end="", flush=True)
+    word, _, address = (done.stdout.splitlines() or [""])[-1].partition(" ")
+    return address if word in ("created", "updated", "unchanged") else ""
+
+
+def read(path: str) -> dict[str, Any]:
+    """The report; an error where none was written."""
+    try:
+        report = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"verdict": "error"}
+    return report if isinstance(report, dict) else {"verdict": "error"}
+
+
+def outputs(report: Mapping[str, Any], code: int, files: Mapping[str, str], address: str) -> dict[str, str]:
+    """The step's outputs; files only where they were written."""
+    fraction = (report.get("goodput") or {}).get("fraction")
+    failed = [o["id"] for o in report.get("objectives", ()) if o["verdict"] == "fail" and o["blocks"]]
+    written = {name: path for name, path in files.items() if Path(path).is_file()}
+    return {
+        "verdict": report["verdict"],
+        "exit-code": str(code),
+        "goodput": "" if fraction is None else str(fraction),
+        "failed-objectives": json.dumps(failed),
+        "comment-url": address,
+        **{name: written.get(name, "") for name in FILES},
+    }
+
+
+def append(variable: str, text: str) -> None:
+    """To a file the runner reads, where there is a runner."""
+    if path := os.environ.get(variable):
+        with Path(path).open("a", encoding="utf-8", newline="") as file:
+            file.write(text)
+
+
+def main() -> int:
+    """Check, tell, and exit as `check` did."""
+    files = {name: given(name) for name in FILES if given(name)}
+    files.setdefault("report-json", "slo-gate-report/report.json")
+    token = os.environ.pop("SLO_GATE_TOKEN", "")  # for the comment alone
+    os.environ.setdefault("COLUMNS", "120")  # the log of a runner is no terminal
+    report, address = files["report-json"], ""
+    try:
+        mode = one_of("comment", COMMENT_MODES)
+        words = arguments(files)
+        prepare(files)
+        code = subprocess.run([*SLO_GATE, *words], check=False).returncode
+    except (InputError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        print("::error title=slo-gate::Nothing was judged; the log says why.")
+        code = USAGE
+        mode = "never"
+        Path(report).unlink(missing_ok=True)
+    if Path(report).is_file():
+        address = comment(report, mode, token)
+    else:
+        append("GITHUB_STEP_SUMMARY", f"### ERROR (exit {code}, no verdict): the log of this step says why\n")
+    found = outputs(read(report), code, files, address)
+    append("GITHUB_OUTPUT", "".join(f"{name}={' '.join(value.split())}\n" for name, value in found.items()))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

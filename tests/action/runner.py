@@ -1,0 +1,115 @@
+"""The Action run by `act`, without Docker: a repository of its own, a workflow, a fake API on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT
+from tests.publish.forges import SHA, TOKEN
+
+ACTION = ("action.yml", ".github", "gate", "schemas", "pyproject.toml", "README.md", "LICENSE")
+CHECKOUT = {"uses": "actions/checkout@v4"}
+
+
+def repository(folder: Path) -> Path:
+    """A checkout that holds the Action at its root, as `uses: ./` wants it."""
+    folder.mkdir()
+    for name in ACTION:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "workflows")
+            shutil.copytree(source, folder / name, ignore=ignored)
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def rows(n: int, ttft_s: float, **more: Any) -> str:
+    """A generic JSONL of n requests; the tail of the E2E makes each row another one."""
+    row = {"ttft_s": ttft_s, "e2e_s": ttft_s + 1, "output_tokens": 100, "concurrency": 8, **more}
+    return "".join(json.dumps({**row, "e2e_s": row["e2e_s"] + i / 1e6}) + "\n" for i in range(n))
+
+
+class Ran:
+    """What a run of act left."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str], steps: dict[str, Any]) -> None:
+        self.code = done.returncode
+        self.log = done.stdout + done.stderr
+        self.steps = steps
+
+    def outputs(self, step: str) -> dict[str, str]:
+        found: dict[str, str] = self.steps[step]["outputs"]
+        return found
+
+    def part(self, name: str) -> str:
+        """The log of one step, by its name."""
+        found = re.search(
+            rf"(?s)Run Main {re.escape(name)}\n.*?(?:Success|Failure) - Main {re.escape(name)} ", self.log
+        )
+        assert found, f"no step {name} in:\n{self.log}"
+        return found[0]
+
+
+def act(
+    folder: Path,
+    steps: list[dict[str, Any]],
+    *,
+    api: str,
+    path: str | None = None,
+    event: str = "pull_request",
+    **env: str,
+) -> Ran:
+    """Run one job of these steps; what they output is dumped by a last one."""
+    out = folder.parent / "out"  # act copies the repository: nothing it writes may be inside
+    out.mkdir(exist_ok=True)
+    dump = {
+        "if": "always()",
+        "name": "dump",
+        "env": {"STEPS": "${{ toJSON(steps) }}"},
+        "run": f'echo "$STEPS" >"{out}/steps.json"',
+    }
+    job = {"runs-on": "ubuntu-latest", "steps": [CHECKOUT, *steps, dump]}
+    workflow = folder / ".github" / "workflows" / "gate.yml"
+    workflow.parent.mkdir(exist_ok=True)
+    workflow.write_text(
+        yaml.safe_dump({"name": "gate", "on": event, "jobs": {"gate": job}}), encoding="utf-8"
+    )
+    (out / "event.json").write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
+    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "x"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *identity, *words], cwd=folder, check=False, capture_output=True)
+    known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1", **env}
+    words = [
+        str(Path(sys.executable).parent / "act"),
+        event,
+        "-P",
+        "ubuntu-latest=-self-hosted",
+        "-e",
+        str(out / "event.json"),
+    ]
+    words += [word for name, value in known.items() for word in ("--env", f"{name}={value}")]
+    words += ["-s", f"GITHUB_TOKEN={TOKEN}", "--insecure-secrets", "--action-cache-path", str(out / "cache")]
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "SLO_GATE_"))
+    }
+    clean |= {"XDG_CACHE_HOME": str(out / "cache"), "PATH": path or _path()}
+    done = subprocess.run(
+        words, cwd=folder, env=clean, capture_output=True, text=True, timeout=600, check=False
+    )
+    dumped = out / "steps.json"
+    return Ran(done, json.loads(dumped.read_text()) if dumped.is_file() else {})
+
+
+def _path() -> str:
+    """With the Python the tests were made with first, not their own environment."""
+    return os.pathsep.join([str(Path(sys.base_prefix) / "bin"), os.environ.get("PATH", "")])

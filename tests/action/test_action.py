@@ -1,0 +1,294 @@
+"""The Action as `act` runs it: real bash, real pip, real processes; only GitHub's API is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pytest_httpserver import HTTPServer
+
+from tests.action.runner import Ran, act, repository, rows
+from tests.conftest import ROOT
+from tests.emit.reports import HOSTILE
+from tests.publish.forges import TOKEN, FakeGitHub, reply, times
+
+POINT = "version: 1\nname: chat\nslo:\n  ttft: {p90: 500ms}\nevidence: {decide: point}\n"
+PROVE = "version: 1\nname: prove\nslo:\n  ttft: {p99: 500ms}\n"
+# What a shell, a runner or a terminal would obey.
+NAME = "a b;`touch pwned`$(touch pwned)'\"&|{x}\x1b[31m.jsonl"
+FILES = ("report-json", "junit", "markdown")
+
+
+def use(name: str, **inputs: str) -> dict[str, Any]:
+    """A step that uses the Action and lets the job go on."""
+    known = {"results": "results/good.jsonl", "comment-key": name}
+    files = {"report-json": f"{name}/r.json", "junit": f"{name}/j.xml", "markdown": f"{name}/m.md"}
+    said = {**known, **files, **{key.replace("_", "-"): value for key, value in inputs.items()}}
+    return {"id": name, "name": name, "uses": "./", "continue-on-error": True, "with": said}
+
+
+STEPS = [
+    use("pass", results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n"),
+    use("fail", results="results/bad.jsonl", set="model=m\nhardware=8xH100"),
+    use("inconclusive", policy="prove.yaml"),
+    use("broken", results="results/cut.json"),
+    use("nothing", results="results/none-*.json"),
+    use(
+        "hostile",
+        policy="pol$(touch pwned).yaml",
+        results=f"results/{NAME}\n-rf.jsonl\n",
+        set=f"model={HOSTILE}",
+        comment_key=HOSTILE,
+    ),
+    use("dash", results="-rf.jsonl"),
+    use("word", report_only="yes"),
+    use("mode", comment="sometimes"),
+    use("report", results="results/bad.jsonl", report_only="TRUE"),
+    use("stale"),
+    {**use("stale", fail_on="never"), "id": "stale2", "name": "stale2"},
+    {"name": "keep", "run": 'cp -r pass fail inconclusive broken hostile stale "$OUT/"; ls >"$OUT/ls"'},
+]
+
+
+def prepared(folder: Path) -> Path:
+    repository(folder)
+    (folder / "slo.yaml").write_text(POINT, encoding="utf-8")
+    (folder / "prove.yaml").write_text(PROVE, encoding="utf-8")
+    hostile = POINT.replace("chat", json.dumps(HOSTILE))
+    (folder / "pol$(touch pwned).yaml").write_text(hostile, encoding="utf-8")
+    (folder / "results").mkdir()
+    (folder / "-rf.jsonl").write_text(rows(200, 0.1), encoding="utf-8")
+    for name, text in {
+        "good.jsonl": rows(200, 0.1),
+        "bad.jsonl": rows(200, 0.9),
+        "cut.json": '{"ttfts": [0.1, 0.2',
+        NAME: rows(200, 0.8),
+    }.items():
+        (folder / "results" / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HTTPServer]:
+    with HTTPServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def github(server: HTTPServer) -> FakeGitHub:
+    return FakeGitHub(server)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, github: FakeGitHub, kept: Path) -> Ran:
+    """One job with every case, in an environment that is made once."""
+    folder = prepared(tmp_path_factory.mktemp("action") / "repo")
+    return act(folder, STEPS, api=github.url, OUT=str(kept))
+
+
+CASES = [
+    ("pass", "success", "pass", "0", "[]"),
+    ("fail", "failure", "fail", "1", '["ttft.p90"]'),
+    ("inconclusive", "failure", "inconclusive", "4", "[]"),
+    ("broken", "failure", "error", "3", "[]"),
+    ("nothing", "failure", "error", "3", "[]"),
+    ("hostile", "failure", "fail", "1", '["ttft.p90"]'),
+    ("dash", "success", "pass", "0", "[]"),
+    ("word", "failure", "error", "2", "[]"),
+    ("mode", "failure", "error", "2", "[]"),
+    ("report", "success", "fail", "0", '["ttft.p90"]'),
+    ("stale", "success", "pass", "0", "[]"),
+    ("stale2", "failure", "error", "2", "[]"),
+]
+
+
+@pytest.mark.parametrize(("step", "outcome", "verdict", "code", "failed"), CASES)
+def test_outcome_and_outputs_of_each_case(
+    step: str, outcome: str, verdict: str, code: str, failed: str, ran: Ran
+) -> None:
+    assert ran.steps[step]["outcome"] == outcome, ran.part(step)
+    out = ran.outputs(step)
+    assert (out["verdict"], out["exit-code"], out["failed-objectives"]) == (verdict, code, failed)
+
+
+@pytest.mark.parametrize("step", ["pass", "fail", "inconclusive", "broken", "hostile"])
+def test_the_report_files_are_written_and_say_the_same(step: str, ran: Ran, kept: Path) -> None:
+    out = ran.outputs(step)
+    assert [out[name] for name in FILES] == [f"{step}/r.json", f"{step}/j.xml", f"{step}/m.md"]
+    report = json.loads((kept / step / "r.json").read_text(encoding="utf-8"))
+    assert (report["verdict"], str(report["exit_code"])) == (out["verdict"], out["exit-code"])
+    assert "<testsuites" in (kept / step / "j.xml").read_text(encoding="utf-8")
+
+
+def test_a_usage_error_leaves_no_report_of_an_earlier_run(ran: Ran, kept: Path) -> None:
+    assert [ran.outputs("stale")[name] for name in FILES] == ["stale/r.json", "stale/j.xml", "stale/m.md"]
+    assert [ran.outputs("stale2")[name] for name in FILES] == ["", "", ""]
+    assert list((kept / "stale").iterdir()) == []
+
+
+def test_every_step_has_a_summary_that_begins_with_its_verdict(ran: Ran) -> None:
+    for step, first in {
+        "pass": "### PASS chat",
+        "fail": "### FAIL chat (blocked)",
+        "inconclusive": "### INCONCLUSIVE prove (blocked)",
+        "broken": "### ERROR (exit 3, no verdict)",
+        "word": "### ERROR (exit 2, no verdict)",
+    }.items():
+        assert f"Summary - {first}" in ran.part(step)
+
+
+def test_a_failure_is_annotated_on_the_line_of_the_policy(ran: Ran) -> None:
+    assert "::error file=slo.yaml,line=4,title=FAIL ttft.p90::P90 TTFT <= 500 ms: 900 ms" in ran.part("fail")
+    assert "::error file=prove.yaml,line=4,title=INCONCLUSIVE ttft.p99::" in ran.part("inconclusive")
+    assert "::error" not in ran.part("pass")
+    assert "::error title=slo-gate::" in ran.part("broken")
+
+
+def test_an_unknown_word_is_an_error_that_names_the_words(ran: Ran) -> None:
+    assert 'report-only is "yes"; write true or false' in ran.part("word")
+    assert 'comment is "sometimes"; write on-change, always, never' in ran.part("mode")
+
+
+def test_what_a_name_holds_is_never_run(ran: Ran, kept: Path) -> None:
+    assert "touch pwned" in ran.part("hostile")  # the name is shown
+    there = (kept / "ls").read_text(encoding="utf-8").splitlines()
+    assert "slo.yaml" in there
+    assert "pwned" not in there
+
+
+def test_no_name_makes_an_annotation_or_reaches_the_terminal_raw(ran: Ran) -> None:
+    for step in ("hostile", "fail"):
+        assert "title=x" not in ran.part(step)
+        assert "\x1b[31m.jsonl" not in ran.part(step)
+
+
+def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub) -> None:
+    urls = {step: ran.outputs(step)["comment-url"] for step, *_ in CASES}
+    assert {step for step, url in urls.items() if url} == {
+        "fail",
+        "inconclusive",
+        "broken",
+        "nothing",
+        "hostile",
+        "report",
+    }
+    assert len(set(urls.values()) - {""}) == len(github.bodies) == 6
+    assert all(body.startswith("<!-- slo-gate:comment key=") for body in github.bodies)
+
+
+def test_the_token_is_in_no_log(ran: Ran) -> None:
+    assert TOKEN not in ran.log
+
+
+def test_a_failure_ends_the_job_though_the_api_refuses_the_comment(
+    tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    forge = FakeGitHub(httpserver)
+    refused = {"message": "Resource not accessible by integration"}
+    forge.faults.append(times(99, "GET", "POST", answer=lambda: reply(403, refused)))
+    step = use("gate", results="results/bad.jsonl")
+    del step["continue-on-error"]
+    done = act(prepared(tmp_path / "repo"), [step], api=forge.url)
+    assert done.code == 1
+    assert done.outputs("gate")["exit-code"] == "1"
+    assert "::warning title=slo-gate::no comment was written: HTTP 403" in done.part("gate")
+    assert "no comment was written: HTTP 403" in done.part("gate").split("Summary - ")[1]
+
+
+def bare_path(folder: Path) -> str:
+    """A PATH with a shell's usual programs and no Python."""
+    folder.mkdir()
+    for name in (
+        *("bash", "cat", "cksum", "curl", "env", "git", "ls", "cp", "mkdir", "mktemp", "rm", "sha256sum"),
+        *("tail", "tar", "touch", "tr", "uname", "gzip", "sh", "dirname"),
+    ):
+        found = shutil.which(name)
+        assert found, f"{name} is missing on this machine"
+        (folder / name).symlink_to(found)
+    return str(folder)
+
+
+def test_without_python_and_with_a_uv_that_is_not_the_one_pinned_nothing_is_judged(
+    tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/0.11.12/uv-x86_64-unknown-linux-musl.tar.gz").respond_with_data(b"not uv")
+    httpserver.expect_request("/0.11.12/uv-aarch64-unknown-linux-musl.tar.gz").respond_with_data(b"not uv")
+    mirror = httpserver.url_for("").rstrip("/")
+    done = act(
+        prepared(tmp_path / "repo"),
+        [use("gate")],
+        api=mirror,
+        path=bare_path(tmp_path / "bin"),
+        SLO_GATE_UV_MIRROR=mirror,
+    )
+    assert done.steps["gate"]["outcome"] == "failure"
+    assert (done.outputs("gate")["verdict"], done.outputs("gate")["exit-code"]) == ("error", "2")
+    assert "there is no Python 3.10 or newer, and uv cannot be fetched" in done.part("gate")
+    assert [str(request.path) for request, _ in httpserver.log]  # it did ask
+
+
+def test_a_python_of_the_runner_s_tool_cache_is_found(tmp_path: Path, httpserver: HTTPServer) -> None:
+    bin_folder = tmp_path / "out" / "cache" / "tool_cache" / "Python" / "3.99.0" / "x64" / "bin"
+    bin_folder.mkdir(parents=True)
+    python = bin_folder / "python3"
+    real = Path(sys.base_prefix, "bin", "python3").resolve()
+    python.write_text(f'#!/bin/sh\nexec "{real}" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    done = act(
+        prepared(tmp_path / "repo"),
+        [use("gate")],
+        api=httpserver.url_for(""),
+        path=bare_path(tmp_path / "bin"),
+    )
+    assert done.outputs("gate")["verdict"] == "pass", done.log
+
+
+def test_a_python_that_is_named_and_too_old_is_an_error(tmp_path: Path, httpserver: HTTPServer) -> None:
+    done = act(prepared(tmp_path / "repo"), [use("gate", python="python2.7")], api=httpserver.url_for(""))
+    assert done.outputs("gate")["exit-code"] == "2"
+    assert 'python is "python2.7", which is no Python 3.10 or newer' in done.part("gate")
+
+
+def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert {
+        "policy",
+        "results",
+        "preset",
+        "profile",
+        "baseline",
+        "set",
+        "tool",
+        "fail-on",
+        "report-only",
+    } <= {*action["inputs"]}
+    assert {"comment", "comment-key", "report-json", "junit", "markdown", "html", "python", "extra"} <= {
+        *action["inputs"]
+    }
+    assert set(action["outputs"]) == {
+        *("verdict", "exit-code", "goodput", "failed-objectives", "comment-url"),
+        *("report-json", "junit", "markdown", "html"),
+    }
+    for step in action["runs"]["steps"]:
+        assert "uses" not in step
+        assert "${{" not in step["run"]
+
+
+def test_every_input_reaches_the_script_and_no_other() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    (step,) = action["runs"]["steps"]
+    read = {name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")}
+    assert read == {
+        "SLO_GATE_" + name.upper().replace("-", "_") for name in action["inputs"] if name != "github-token"
+    }
