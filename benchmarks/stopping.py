@@ -1,6 +1,6 @@
-"""How much of its budget `slo-gate run` uses on a clearly good and on a clearly bad server, and how often it errs.
+"""How much of its budget `slo-gate run` uses on a clearly good and a clearly bad server; how often it errs.
 
-    python benchmarks/stopping.py [--seeds 20] [--rows]
+    python benchmarks/stopping.py [--seeds 20] [--bound]
 
 Each session is the real loop (gate.bench) with a real command (tests/bench/simulate.py): 30 rounds of 300
 requests, phi 0.9, tau 0.3, five looks. Good: a tenth of the misses that the target allows; bad: five times;

@@ -14,7 +14,7 @@ from ..model import Load, Policy
 
 PLACEHOLDERS = ("load", "seed", "run", "out", "dir")
 LOOKS = 5  # STATS 9E: at 20, 40, 60, 80 and 100 % of the budget, each at alpha / 5
-SWEEP_ROUNDS = 5  # loads beside the target are measured this often: from five runs on there is an interval
+CLUSTERS = 5  # from this many runs on, runs are the independent units (STATS section 9)
 CANDIDATE, BASELINE = "candidate", "baseline"
 _BRACES = re.compile(r"\{([a-z_]+)\}")
 
@@ -121,7 +121,7 @@ def groups(plan: Plan) -> Iterator[tuple[Slot, ...]]:
     """
     for number in range(1, plan.budget.runs + 1):
         for place, point in enumerate(plan.points):
-            if point.target or number <= SWEEP_ROUNDS:
+            if point.target or number <= CLUSTERS:  # enough for an interval
                 seed = plan.seed + (number - 1) * len(plan.points) + place
                 yield tuple(Slot(number, side.name, point, seed) for side in plan.sides)
 

@@ -17,7 +17,7 @@ from ..readers import Reading
 from . import _results, _settle
 from ._attempt import Attempt, Made, put_aside
 from ._journal import Journal, sync_files, sync_folder
-from ._plan import BASELINE, CANDIDATE, Plan, Slot, Spent, groups, look_due, used
+from ._plan import BASELINE, CANDIDATE, CLUSTERS, Plan, Slot, Spent, groups, look_due, used
 from ._process import end_orphan
 from ._results import How
 from ._state import State, fold, same_terms
@@ -180,7 +180,7 @@ class Session:
                 return self._stop(1, None, f"more runs cannot settle {why}")
         if not due or report is None:
             return False
-        why = _settle.settled(report, plan.until)
+        why = _settle.settled(report, plan.until, spread=rounds >= min(CLUSTERS, plan.budget.runs))
         self._write("look", number=due, rounds=rounds, settled=why, verdict=report.verdict.value)
         if why:
             return self._stop(rounds, due, why)

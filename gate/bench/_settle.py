@@ -12,16 +12,18 @@ _DECIDED = (Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED)
 _FACTS = ("workload.load", "workload.model", "workload.hardware", "workload.interaction", "evidence.tool")
 
 
-def settled(report: Report, until: str) -> str:
+def settled(report: Report, until: str, *, spread: bool) -> str:
     """Why no further run is needed, or "".
 
     verdict: a blocking objective failed, or every blocking one is decided. all: every one that can
-    block or warn is decided.
+    block or warn is decided. Nothing passes early before `spread`: enough runs to see how they differ.
     """
     if until == "verdict":
         failed = [one for one in _of(report, Level.BLOCK) if one.verdict is Verdict.FAIL and not one.waived]
         if failed:
             return f"{failed[0].id} fails, and nothing can turn that"
+    if not spread:
+        return ""
     asked = _of(report, Level.BLOCK) or _of(report, Level.WARN)
     if until == "all":
         asked = _of(report, Level.BLOCK, Level.WARN)
