@@ -105,9 +105,27 @@ def _ask(options: dict[str, Any]) -> None:
         ("input_tokens", "Tokens of a prompt: mean,stddev"),
         ("output_tokens", "Tokens of an answer: mean,stddev"),
     ):
-        kind = click.IntRange(1) if key == "peak" else str
-        answer = click.prompt(f"{question} (empty: leave open)", default="", show_default=False, err=True)
-        options[key] = click.types.convert_type(kind).convert(answer, None, None) if answer else None
+        options[key] = click.prompt(
+            f"{question} (empty: leave open)",
+            default="",
+            show_default=False,
+            err=True,
+            value_proc=lambda text, key=key: _answer(key, text),
+        )
+
+
+def _answer(key: str, text: str) -> object:
+    """An answer as its option would be; click asks again when it makes no sense."""
+    if not text.strip():
+        return None
+    if key == "peak":
+        return click.IntRange(1).convert(text, None, None)
+    if key.endswith("tokens"):
+        try:
+            _lengths({key: text}, key)
+        except UsageError as error:
+            raise click.BadParameter(error.hint) from None
+    return text
 
 
 def _text(options: dict[str, Any]) -> str:

@@ -1,0 +1,150 @@
+"""CI files that their systems take, and the page that explains a recipe."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from gate import policy
+from gate.cli.check import command as check
+from gate.evaluate import describe
+from gate.recipe import FILES, TOOLS, markdown, recipe
+from tests.conftest import Process
+from tests.recipe.test_recipe import OPEN, POLICY, parsed
+
+HOSTILE = "a|b`x`@team <!-- slo-gate --> <script> ::error::x ##[error]y ${{ secrets.X }} %0A"
+
+
+def page(text: str = POLICY, tool: str = "vllm", ci: str | None = None) -> str:
+    loaded = parsed(text)
+    return markdown(recipe(loaded, tool, ci=ci), [(one, describe(one)) for one in loaded.objectives])
+
+
+def prose(text: str) -> str:
+    """A page without its fenced code."""
+    return re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+# ---- CI files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("system", "schema"), [("github", "github-workflows"), ("gitlab", "gitlab-ci")])
+def test_ci_files_fit_the_schema_of_their_system(system: str, schema: str, tmp_path: Path) -> None:
+    paths = []
+    for profile in ("pr", "nightly", "release"):
+        loaded = parsed(POLICY.replace("  pr:", f"  {profile}:"), profile)
+        for tool in TOOLS:
+            name, text = recipe(loaded, tool, ci=system).files[1]
+            assert FILES[system] == name
+            paths.append(tmp_path / f"{profile}-{tool}.yml")
+            paths[-1].write_text(text)
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, *map(str, paths)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("system", FILES)
+def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system: str) -> None:
+    text = recipe(parsed(), "llmperf", ci=system).files[1][1]
+    line = next(line.strip() for line in text.replace(" \\\n", " ").splitlines() if "slo-gate check" in line)
+    words = shlex.split(line.replace("$GITHUB_STEP_SUMMARY", "summary.md"))
+    assert words[:3] == ["slo-gate", "check", "results/head"]
+    context = check.make_context("check", words[2:])
+    assert isinstance(context, click.Context)
+    assert context.params["profile"] == "pr"
+    assert context.params["baseline"] == ("results/base",)
+    assert context.params["same_session"] is True
+    assert context.params["junit"] == "junit.xml"
+    # LLMPerf writes version and hardware itself; the interaction nobody does
+    assert context.params["stated"] == ("interaction=streaming-chat",)
+    assert text.index("bench.sh", text.index("venv")) < text.index(line.split(" --")[0])
+
+
+def test_facts_that_a_tool_does_not_write_are_stated() -> None:
+    said = recipe(parsed(), "inference-perf").gate
+    assert "--set tool_version=0.7.0" in said
+    assert "--set hardware=8xH100" in said
+    assert "--set" not in recipe(policy.preset("chat"), "vllm", peak=4).gate
+
+
+def test_the_trigger_follows_the_profile() -> None:
+    for profile, key in (("pr", "pull_request"), ("nightly", "schedule"), ("release", "push")):
+        loaded = parsed(POLICY.replace("  pr:", f"  {profile}:"), profile)
+        document = yaml.safe_load(recipe(loaded, "vllm", ci="github").files[1][1])
+        assert key in document[True]  # YAML 1.1 reads `on` as true
+        job = document["jobs"]["slo-gate"]
+        assert ("fork" in str(job.get("if")) or "head.repo" in str(job.get("if"))) is (profile == "pr")
+
+
+@pytest.mark.parametrize("system", FILES)
+def test_nothing_of_a_hostile_policy_is_code_in_a_ci_file(system: str) -> None:
+    document = yaml.safe_load(POLICY)
+    for key in ("model", "hardware"):
+        document["workload"][key] = HOSTILE + "'''\n${{ env.Y }}".replace("\n", " ")
+    document["name"] = HOSTILE
+    text = recipe(parsed(yaml.safe_dump(document)), "aiperf", ci=system).files[1][1]
+    for word in ("secrets.X", "env.Y", "<script>", "@team", "##[error]"):
+        assert word not in text
+    assert "hardware=STATE-IT" in text
+
+
+# ---- the page -----------------------------------------------------------------------------
+
+
+def test_the_page_has_every_part() -> None:
+    text = page(ci="github")
+    heads = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
+    assert heads == [
+        "Benchmark recipe: demo, profile pr with vLLM bench serve 0.33.0",
+        "SLO",
+        "Goodput",
+        "Percentiles",
+        "Measured like this",
+        "`bench.sh`",
+        "`.github/workflows/slo-gate.yml`",
+        "Tool trap",
+        "Pass or fail",
+        "What to measure next",
+    ]
+    assert "| ttft.p99 | block | P99 TTFT &lt;= 800 ms |" in text
+    assert "| TTFT | shown | <= 500 ms | <= 800 ms |" in text
+    assert "TTFT <= 800 ms and TPOT <= 25 ms, all at once, / (completed + failed)" in text
+    assert f"**{700 / 99:.2f} ms**" in text
+    assert f"**{1200 / 100:.2f} ms**" in text
+    assert "| 50% | 4 | 2 | 108 |\n| 100% | 8 | 2 | 116 |" in text
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_page_says_how_the_tool_s_words_differ(tool: str) -> None:
+    text = page(tool=tool)
+    assert TOOLS[tool].definition in text
+    assert TOOLS[tool].differs in text
+    assert "Throughput and means never decide" in text
+
+
+def test_an_open_loop_page_speaks_of_rates() -> None:
+    assert "| of the target | req/s | runs | requests a run |" in page(OPEN)
+
+
+def test_a_hostile_policy_is_inert_on_the_page() -> None:
+    document = yaml.safe_load(POLICY)
+    document["name"] = document["workload"]["model"] = HOSTILE
+    text = page(yaml.safe_dump(document))
+    shown = prose(text)
+    for word in ("<script>", "<!--", "@team", "`x`", "a|b"):
+        assert word not in shown
+    assert "##[error]" not in text
+    assert not re.search(r"^\s*::", text, re.MULTILINE)
+
+
+def test_the_page_is_printed_by_the_command(slo_gate: Process, tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    done = slo_gate("recipe", "--profile", "pr", "--for", "vllm", "--format", "markdown")
+    assert done.stdout == page()

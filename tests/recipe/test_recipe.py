@@ -1,0 +1,331 @@
+"""Recipes: commands that the tools know, run for real against programs that write down their arguments."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from gate import policy
+from gate.errors import PolicyError
+from gate.recipe import TOOLS, recipe
+from tests.conftest import Process
+
+POLICY = """\
+version: 1
+name: demo
+workload:
+  model: org/model-7b
+  hardware: 8xH100
+  interaction: streaming-chat
+  load: {concurrency: 8, sweep: [50%, 100%]}
+  input_tokens: {mean: 800, stddev: 240}
+  output_tokens: {mean: 150, stddev: 45}
+slo: {ttft: {p99: 800ms, p90: 500ms}, tpot: {p99: 25ms}}
+goodput: {min: 99%}
+regression: {ttft: {p50: {max: 5%, and_at_least: 20ms}}}
+evidence: {tool: {version: required}, warmup: auto}
+profiles:
+  pr:
+    evidence: {runs: {min: 2}, requests_per_run: {min: 100}}
+"""
+OPEN = POLICY.replace("concurrency: 8", "request_rate: 12/s")
+PROGRAMS = ("vllm", "aiperf", "genai-perf", "guidellm", "inference-perf", "inference-endpoint", "python")
+# Which recorded commands are a tool's, and what its own parser takes beyond them (tried once by hand with
+# the packages of these versions, which are too heavy for a test).
+RECORDED = {
+    "vllm": ("vllm-*", set()),
+    "sglang": ("sglang-*", {"--request-rate"}),
+    "aiperf": ("aiperf-*", {"--isl-stddev"}),
+    "genai-perf": ("genai-perf-*", {"--synthetic-input-tokens-stddev"}),
+    "llmperf": ("llmperf-*", set()),
+    "guidellm": ("guidellm-*", {"--seed"}),
+    "inference-perf": ("inference-perf-*", set()),
+    "mlperf": ("mlperf-endpoints", {"--config"}),
+}
+CLOSED_ONLY = {name for name, tool in TOOLS.items() if not tool.open_loop}
+Calls = Callable[..., list[list[str]]]
+
+
+def parsed(text: str = POLICY, profile: str | None = "pr") -> policy.Policy:
+    return policy.parse(text.encode(), "slo.yaml", profile=profile)
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    """Run a bench.sh with programs that write down their arguments, and return those, call by call."""
+    tools, log = tmp_path / "bin", tmp_path / "calls"
+    tools.mkdir()
+    for name in PROGRAMS:
+        path = tools / name
+        # A configuration file is gone when the script ends: it is written down as one more argument.
+        path.write_text(
+            '#!/usr/bin/env bash\nset -eu\nlast="${!#}"\n'
+            'exec >>"$CALLS"\nprintf "%s\\x1f" "${0##*/}" "$@"\n'
+            'case "$last" in *tmp*) cat "$last" ;; esac\nprintf "\\x1e"\n'
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def run(script: str, code: int = 0, **env: str) -> list[list[str]]:
+        (tmp_path / "bench.sh").write_text(script)
+        done = subprocess.run(
+            ["bash", "bench.sh"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(log), "DATASET": "d.jsonl", **env},
+        )
+        assert done.returncode == code, done.stderr
+        text = log.read_text() if log.exists() else ""
+        return [call.split("\x1f") for call in text.split("\x1e")[:-1]]
+
+    return run
+
+
+def script(tool: str, text: str = POLICY, profile: str | None = "pr") -> str:
+    return recipe(parsed(text, profile), tool).files[0][1]
+
+
+def after(call: list[str], flag: str) -> str:
+    return call[call.index(flag) + 1]
+
+
+# ---- the commands -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [(name, POLICY) for name in TOOLS] + [(name, OPEN) for name, one in TOOLS.items() if one.open_loop],
+)
+def test_every_flag_is_one_that_the_tool_was_seen_to_take(
+    tool: str, text: str, calls: Calls, shared: Path
+) -> None:
+    folder, also = RECORDED[tool]
+    known = set(also)
+    for path in [*shared.glob(f"results/{folder}/*/command.txt"), *shared.glob("formats/*.md")]:
+        known |= set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", path.read_text(encoding="utf-8")))
+    (first, *_) = calls(script(tool, text))
+    flags = {word for word in first[1:] if re.fullmatch(r"--?[a-z][\w-]*", word)}
+    assert flags - known == set()
+    assert flags or tool in ("inference-perf", "mlperf")
+
+
+@pytest.mark.parametrize("tool", ["inference-perf", "mlperf"])
+def test_a_configuration_file_holds_only_keys_that_recorded_ones_hold(
+    tool: str, calls: Calls, shared: Path
+) -> None:
+    (first, *_) = calls(script(tool))
+    ours = yaml.safe_load(first[-1])
+    seen: set[str] = set()
+    # n_samples_to_issue and concurrency: the templates of mlcommons/endpoints; the rest was recorded.
+    seen |= {"n_samples_to_issue", "target_concurrency"} if tool == "mlperf" else set()
+    for path in shared.glob(f"results/{RECORDED[tool][0]}/*/**/config*.y*ml"):
+        seen |= keys(yaml.safe_load(path.read_text(encoding="utf-8")))
+    assert keys(ours) - seen == set()
+
+
+def keys(document: object) -> set[str]:
+    if isinstance(document, dict):
+        return set(document) | {key for value in document.values() for key in keys(value)}
+    return {key for item in document for key in keys(item)} if isinstance(document, list) else set()
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("vllm", ["--save-detailed", "e2el"]),
+        ("sglang", ["--output-details", "include_usage"]),
+        ("aiperf", ["--streaming"]),
+        ("genai-perf", ["--streaming"]),
+        ("llmperf", ["--results-dir"]),
+        ("guidellm", ["kind=json,path="]),
+        ("inference-perf", ["per_request: true", "streaming: true"]),
+        ("mlperf", ["report_dir"]),
+    ],
+)
+def test_every_request_is_written_down(tool: str, words: list[str], calls: Calls) -> None:
+    (first, *_) = calls(script(tool))
+    assert all(word in "\n".join(first) for word in words)
+
+
+# ---- the script ---------------------------------------------------------------------------
+
+
+def test_baseline_and_candidate_run_in_turn_with_one_seed_and_every_run_has_another(calls: Calls) -> None:
+    made = calls(script("vllm"), URL="http://head:1", BASE_URL="http://base:2")
+    warm, measured = made[:2], made[2:]
+    assert [after(call, "--base-url") for call in measured] == ["http://base:2", "http://head:1"] * 4
+    seeds = [int(after(call, "--seed")) for call in measured]
+    assert seeds[::2] == seeds[1::2]
+    assert len(set(seeds[::2])) == 4
+    assert not {int(after(call, "--seed")) for call in warm} & set(seeds)
+    # 2 runs at 4 and 2 at 8 in flight: 100 requests are left of each after both ends are dropped
+    loads = [(after(call, "--max-concurrency"), after(call, "--num-prompts")) for call in measured[::2]]
+    assert loads == [("4", "108"), ("4", "108"), ("8", "116"), ("8", "116")]
+    folders = {after(call, "--result-dir") for call in measured}
+    assert folders == {"results/base", "results/head"}
+    names = [after(call, "--result-filename") for call in measured[::2]]
+    assert len(set(names)) == 4
+    assert {after(call, "--result-dir") for call in warm} == {"results/warmup"}
+
+
+def test_llmperf_is_given_another_seed_in_every_run(calls: Calls) -> None:
+    made = calls(script("llmperf"))
+    assert len({call[2] for call in made}) == len(made) == 5
+    # What stands in for python here ignores the program; the program itself must seed as asked.
+    program = script("llmperf").split("<<'PYTHON'\n")[1].split("PYTHON\n")[0].rsplit("runpy.run_path", 1)[0]
+    code = f"import sys; sys.argv = ['-', '7']\n{program}\nrandom.seed(11111)\nprint(random.random())"
+    done = subprocess.run(["python3", "-c", code], capture_output=True, text=True)
+    import random
+
+    assert float(done.stdout) == random.Random(7).random()
+
+
+def test_a_second_start_refuses_to_mix_two_benchmarks(calls: Calls, tmp_path: Path) -> None:
+    first = len(calls(script("vllm")))
+    assert len(calls(script("vllm"), code=2)) == first
+    assert (tmp_path / "results" / "head").is_dir()
+
+
+def test_an_open_loop_is_driven_by_its_rate(calls: Calls) -> None:
+    made = calls(script("vllm", OPEN))[1:]
+    assert [after(call, "--request-rate") for call in made] == ["6", "6", "12", "12"]
+    assert all("--max-concurrency" not in call for call in made)
+    # of an open loop, the first max(5 %, 50) requests are dropped
+    assert {after(call, "--num-prompts") for call in made} == {"150"}
+
+
+def test_an_open_loop_of_inference_perf_lasts_until_its_requests_are_sent(calls: Calls) -> None:
+    stages = [
+        yaml.safe_load(call[-1])["load"]["stages"] for call in calls(script("inference-perf", OPEN))[1:]
+    ]
+    assert stages == [[{"rate": 6, "duration": 25}]] * 2 + [[{"rate": 12, "duration": 13}]] * 2
+
+
+@pytest.mark.parametrize("hostile", ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "-x", "a/*"])
+def test_a_hostile_model_or_name_runs_nothing(hostile: str, calls: Calls, tmp_path: Path) -> None:
+    text = yaml.safe_load(POLICY)
+    text["name"] = text["workload"]["model"] = text["workload"]["hardware"] = hostile
+    made = recipe(parsed(yaml.safe_dump(text)), "vllm").files[0][1]
+    calls(made, code=1)  # it must be given by the caller
+    first = calls(made, MODEL="real", HARDWARE="gpu")[0]
+    assert after(first, "--model") == "real"
+    assert not (tmp_path / "pwned").exists()
+
+
+# ---- what is measured ---------------------------------------------------------------------
+
+
+def test_the_target_is_twice_the_peak_and_the_sweep_lies_around_it() -> None:
+    plan = recipe(policy.preset("chat"), "vllm", peak=32).plan
+    assert [point.load for point in plan.points] == [16, 32, 64, 96]
+    assert plan.target.load == 64
+    # max(300, 10 x 64) and twice 64 for the warm-up at both ends
+    assert (plan.target.runs, plan.target.requests) == (30, 640 + 128)
+    assert all(point.runs >= 5 and point.requests >= 100 for point in plan.points)
+
+
+def test_a_policy_without_a_load_needs_a_peak_and_one_with_a_load_refuses_it() -> None:
+    with pytest.raises(PolicyError, match="declares no load") as without:
+        recipe(policy.preset("chat"), "vllm")
+    assert "--peak" in without.value.hint
+    with pytest.raises(PolicyError, match="declares its load already"):
+        recipe(parsed(), "vllm", peak=3)
+
+
+@pytest.mark.parametrize("tool", sorted(CLOSED_ONLY))
+def test_a_tool_that_cannot_make_the_load_is_refused_with_those_that_can(tool: str) -> None:
+    with pytest.raises(PolicyError, match="asks for a request rate") as refused:
+        recipe(parsed(OPEN), tool)
+    assert "vllm" in refused.value.hint
+
+
+def test_a_profile_without_a_sweep_says_what_it_cannot_show() -> None:
+    text = POLICY.replace("  pr:\n", "  pr:\n    workload: {load: {sweep: null}}\n")
+    found = recipe(parsed(text), "vllm")
+    assert len(found.plan.points) == 1
+    assert any("target load alone" in note for note in found.plan.notes)
+
+
+def test_assumed_lengths_are_said_to_be_assumed() -> None:
+    found = recipe(policy.preset("voice"), "aiperf", peak=4)
+    assert sum("is assumed" in note for note in found.plan.notes) == 2
+    assert not any("is assumed" in note for note in recipe(parsed(), "aiperf").plan.notes)
+
+
+def test_vllm_draws_the_declared_lengths(calls: Calls) -> None:
+    (first, *_) = calls(script("vllm"))
+    ratio = float(after(first, "--random-range-ratio"))
+    rng = np.random.default_rng(1)
+    for flag, mean, spread in (("--random-input-len", 800, 240), ("--random-output-len", 150, 45)):
+        full = int(after(first, flag))
+        # as vllm/benchmarks draws: integers on [full (1 - ratio), full (1 + ratio)]
+        drawn = rng.integers(int(full * (1 - ratio)), int(np.ceil(full * (1 + ratio))) + 1, 200_000)
+        assert drawn.mean() == pytest.approx(mean, rel=0.01)
+        assert drawn.std() == pytest.approx(spread, rel=0.02)
+
+
+def test_sglang_draws_the_declared_lengths(calls: Calls) -> None:
+    (first, *_) = calls(script("sglang"))
+    ratio = float(after(first, "--random-range-ratio"))
+    rng = np.random.default_rng(1)
+    for flag, mean, spread in (("--random-input-len", 800, 240), ("--random-output-len", 150, 45)):
+        full = int(after(first, flag))
+        # as sglang's compute_random_lens draws: integers on [full x ratio, full]
+        drawn = rng.integers(max(int(full * ratio), 1), full + 1, 200_000)
+        assert drawn.mean() == pytest.approx(mean, rel=0.01)
+        assert drawn.std() == pytest.approx(spread, rel=0.02)
+
+
+def test_a_spread_that_a_tool_cannot_make_is_a_note() -> None:
+    wide = parsed(POLICY.replace("mean: 150, stddev: 45", "mean: 150, stddev: 10"))
+    assert any("one spread for input and output" in note for note in recipe(wide, "vllm").notes)
+    assert not any("one spread" in note for note in recipe(wide, "aiperf").notes)
+    assert not any("one spread" in note for note in recipe(parsed(), "vllm").notes)
+
+
+def test_a_recipe_is_the_same_every_time() -> None:
+    assert recipe(parsed(), "guidellm", ci="github").files == recipe(parsed(), "guidellm", ci="github").files
+
+
+# ---- the command --------------------------------------------------------------------------
+
+
+def test_the_script_on_stdout_can_be_piped_into_bash(slo_gate: Process, tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    done = slo_gate("recipe", "--profile", "pr", "--for", "vllm")
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, capture_output=True).stderr == ""
+
+
+def test_a_folder_gets_script_page_and_ci_file_and_none_is_overwritten(
+    slo_gate: Process, tmp_path: Path
+) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    words = ("recipe", "--profile", "pr", "--for", "aiperf", "--ci", "github", "--output", "out")
+    assert slo_gate(*words).returncode == 0
+    names = {
+        str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()
+    }
+    assert names == {"bench.sh", "RECIPE.md", ".github/workflows/slo-gate.yml"}
+    (tmp_path / "out" / "bench.sh").write_text("mine")
+    again = slo_gate(*words)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+    assert (tmp_path / "out" / "bench.sh").read_text() == "mine"
+    assert slo_gate(*words, "--force").returncode == 0
+    assert (tmp_path / "out" / "bench.sh").read_text() != "mine"
+
+
+def test_a_recipe_needs_a_tool_and_a_load(slo_gate: Process) -> None:
+    assert slo_gate("recipe", "--preset", "chat").returncode == 2
+    done = slo_gate("recipe", "--preset", "chat", "--for", "vllm")
+    assert done.returncode == 2
+    assert "--peak" in done.stderr
