@@ -66,8 +66,7 @@ def vllm(trace: Trace, name: str) -> Mapping[str, bytes]:
     completed, duration_s = int(n - trace.failed.sum()), trace.duration_ns / 10**9
     tokens, prompts = int(trace.output_tokens.sum()), int(trace.input_tokens[~trace.failed].sum())
     document = {
-        "endpoint_type": "openai-chat",
-        "backend": "openai-chat",
+        **dict.fromkeys(("endpoint_type", "backend"), "openai-chat"),
         "label": None,
         "model_id": setting.model,
         "tokenizer_id": setting.model,

@@ -129,9 +129,12 @@ def _genai_statistics(values: NDArray[np.floating[Any]]) -> dict[str, float]:
 def llmperf(trace: Trace, name: str) -> Mapping[str, bytes]:
     """The rows and the summary of token_benchmark_ray.py, as LLMPerf 5acd7b1 writes them.
 
-    Raises UsageError for an open loop, which LLMPerf does not have.
+    Raises UsageError for an open loop, which LLMPerf does not have, and where nothing completed: it
+    then ends without a file.
     """
     setting = trace.setting
+    if trace.failed.all():
+        raise UsageError("LLMPerf writes no result when no request completes", "--failures", "give fewer")
     if setting.request_rate is not None:
         raise UsageError("LLMPerf has only a closed loop", "--request-rate", "use --concurrency")
     mean_in, mean_out = (round(law[0]) for law in (setting.input_tokens, setting.output_tokens))
@@ -172,12 +175,11 @@ def _llmperf_summary(trace: Trace, name: str, rows: list[dict[str, Any]]) -> dic
         *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
         *("request_output_throughput_token_per_s", "number_input_tokens", "number_output_tokens"),
     ):
-        if good:
-            values = np.array([float(row[key]) for row in good])
-            at = {f"quantiles_p{percent}": np.percentile(values, percent) for percent in _LLMPERF_PERCENTS}
-            spread = values.std(ddof=1) if values.size > 1 else np.nan
-            at |= {"mean": values.mean(), "min": values.min(), "max": values.max(), "stddev": spread}
-            found |= {f"results_{key}_{statistic}": float(value) for statistic, value in at.items()}
+        values = np.array([float(row[key]) for row in good])
+        at = {f"quantiles_p{percent}": np.percentile(values, percent) for percent in _LLMPERF_PERCENTS}
+        spread = values.std(ddof=1) if values.size > 1 else np.nan
+        at |= {"mean": values.mean(), "min": values.min(), "max": values.max(), "stddev": spread}
+        found |= {f"results_{key}_{statistic}": float(value) for statistic, value in at.items()}
     (mean_in, spread_in), (mean_out, spread_out) = setting.input_tokens, setting.output_tokens
     return {
         "version": "2023-08-31",
@@ -193,7 +195,9 @@ def _llmperf_summary(trace: Trace, name: str, rows: list[dict[str, Any]]) -> dic
         "results_error_rate": failed / len(rows),
         "results_number_errors": failed,
         "results_error_code_frequency": f"{{500.0: np.int64({failed})}}" if failed else "{}",
-        "results_mean_output_throughput_token_per_s": float(trace.output_tokens.sum() / (minutes * 60)),
+        "results_mean_output_throughput_token_per_s": float(trace.output_tokens.sum()) / (minutes * 60)
+        if good
+        else 0.0,
         "results_num_completed_requests": len(good),
         "results_num_completed_requests_per_min": len(good) / minutes,
     }

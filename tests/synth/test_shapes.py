@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gate import readers
 from gate.errors import UsageError
@@ -178,6 +179,15 @@ def test_the_tools_own_summaries_are_shown_beside_ours(tmp_path: Path) -> None:
 def test_a_failure_is_refused_where_the_tool_would_have_written_no_file() -> None:
     with pytest.raises(UsageError, match="no result when a request fails"):
         SHAPES["genai-perf"](simulate(FAILING), "run-01")
+
+
+@pytest.mark.parametrize("requests", [1, 40])
+def test_a_run_in_which_everything_fails_is_read_as_that(requests: int, tmp_path: Path) -> None:
+    trace = simulate(replace(FAILING, failures=1.0, requests=requests))
+    counts = read(written(tmp_path, SHAPES["vllm"](trace, "run-01"))).counts
+    assert (counts.attempted, counts.completed, counts.failed) == (requests, 0, requests)
+    with pytest.raises(UsageError, match="no result when no request completes"):
+        SHAPES["llmperf"](trace, "run-01")
 
 
 def test_an_open_loop_is_refused_where_the_tool_has_none() -> None:
