@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ..model import Run
     from ..recipe.init import Answers, Lengths
 
+_LAW = "MEAN[:STDDEV]"
 _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "code-completion", "batch")
 
 
@@ -25,12 +27,12 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
 @click.option("--model", metavar="NAME", help="The model, or a glob of its names.")
 @click.option("--hardware", metavar="TEXT", help="What serves it, such as 8xH100.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Target load: N requests in flight.")
-@click.option("--request-rate", type=float, metavar="RATE", help="Target load: requests/s of an open loop.")
+@click.option("--request-rate", metavar="RATE", help="Target load: an open loop, e.g. 8/s.")
 @click.option(
     "--peak", type=click.IntRange(1), metavar="N", help="Expected peak concurrency; the target is twice it."
 )
-@click.option("--input-tokens", metavar="MEAN,STDDEV", help="Lengths of the prompts.")
-@click.option("--output-tokens", metavar="MEAN,STDDEV", help="Lengths of the answers.")
+@click.option("--input-tokens", metavar=_LAW, help="Lengths of the prompts.")
+@click.option("--output-tokens", metavar=_LAW, help="Lengths of the answers.")
 @click.option(
     "--from",
     "results",
@@ -102,15 +104,15 @@ def _ask(options: dict[str, Any]) -> None:
         ("model", "Model, as the server names it"),
         ("hardware", "Hardware, such as 8xH100"),
         ("peak", "Requests in flight at the busiest minute"),
-        ("input_tokens", "Tokens of a prompt: mean,stddev"),
-        ("output_tokens", "Tokens of an answer: mean,stddev"),
+        ("input_tokens", "Tokens of a prompt: mean:stddev"),
+        ("output_tokens", "Tokens of an answer: mean:stddev"),
     ):
         options[key] = click.prompt(
             f"{question} (empty: leave open)",
             default="",
             show_default=False,
             err=True,
-            value_proc=lambda text, key=key: _answer(key, text),
+            value_proc=partial(_answer, key),
         )
 
 
@@ -119,7 +121,7 @@ def _answer(key: str, text: str) -> object:
     if not text.strip():
         return None
     if key == "peak":
-        return click.IntRange(1).convert(text, None, None)
+        return click.types.convert_type(click.IntRange(1))(text)
     if key.endswith("tokens"):
         try:
             _lengths({key: text}, key)
@@ -150,35 +152,42 @@ def _text(options: dict[str, Any]) -> str:
 
 
 def _load(options: dict[str, Any]) -> tuple[str, float] | None:
-    said = [
-        (key, float(options[key]))
-        for key in ("concurrency", "request_rate", "peak")
-        if options[key] is not None
-    ]
+    from ..units import RATE, parse
+
+    said = [key for key in ("concurrency", "request_rate", "peak") if options[key] is not None]
     if len(said) > 1:
-        names = " and ".join("--" + key.replace("_", "-") for key, _ in said)
+        names = " and ".join("--" + key.replace("_", "-") for key in said)
         raise UsageError(f"{names} exclude each other", "", "a policy has one target load")
-    if said and not 0 < said[0][1] <= 1e6:
-        raise UsageError(
-            f"a load of {said[0][1]:g} cannot be made", "--request-rate", "give requests/s above 0"
-        )
-    return said[0] if said else None
+    if not said:
+        return None
+    if said[0] != "request_rate":
+        return said[0], float(options[said[0]])
+    try:
+        rate = parse(options["request_rate"], RATE)
+    except ValueError as error:
+        raise UsageError(str(error), "--request-rate", "write it like 8/s") from None
+    if not 0 < rate <= 1e6:
+        raise UsageError(f"a rate of {rate:g}/s cannot be made", "--request-rate", "give one above 0")
+    return "request_rate", rate
 
 
 def _lengths(options: dict[str, Any], key: str) -> Lengths | None:
+    """MEAN[:STDDEV] in tokens; a spread that is not given is 40 % of the mean, so that prompts vary."""
     from ..recipe.init import Lengths
 
     if not options[key]:
         return None
     option = "--" + key.replace("_", "-")
+    first, _, second = options[key].partition(":")
     try:
-        mean, spread = (float(part) for part in options[key].split(","))
+        mean = float(first)
+        spread = float(second) if second else float(f"{0.4 * mean:.3g}")
     except ValueError:
-        message = f'expected MEAN,STDDEV in tokens, got "{options[key]}"'
-        raise UsageError(message, option, "write it like 800,300") from None
+        message = f'expected {_LAW} in tokens, got "{options[key]}"'
+        raise UsageError(message, option, "write it like 800:300") from None
     if not (0 < mean <= 1e7 and 0 < spread < mean):
         hint = "the spread lies above 0 and below the mean: prompts of one length measure the cache"
-        raise UsageError(f"{mean:g},{spread:g} are no lengths", option, hint)
+        raise UsageError(f"{options[key]} are no lengths", option, hint)
     return Lengths(mean, spread)
 
 

@@ -67,6 +67,19 @@ _GITHUB_ON = {
 }
 
 
+_GITHUB_KEEP = """\
+      - name: Keep the results
+        if: always()
+        uses: actions/upload-artifact@v4
+        with:
+          name: slo-gate
+          path: |
+            results/
+            report.json
+            junit.xml
+"""
+
+
 def _fork_guard(policy: Policy) -> str:
     if _trigger(policy) != "pr":
         return ""
@@ -112,16 +125,7 @@ jobs:
         run: |
           . .slo-gate/bin/activate
           {gate_command(policy, tool, outputs=outputs)}
-      - name: Keep the results
-        if: always()
-        uses: actions/upload-artifact@v4
-        with:
-          name: slo-gate
-          path: |
-            results/
-            report.json
-            junit.xml
-"""
+{_GITHUB_KEEP}"""
 
 
 _GITLAB_RULES = {
@@ -165,6 +169,17 @@ slo-gate:
 """
 
 
+_JENKINS_KEEP = """\
+  post {
+    always {
+      junit testResults: 'junit.xml', allowEmptyResults: true
+      archiveArtifacts artifacts: 'results/**, report.json, junit.xml', allowEmptyArchive: true
+    }
+  }
+}
+"""
+
+
 def _jenkins(policy: Policy, tool: Tool) -> str:
     trigger = "  triggers { cron('H 2 * * *') }\n" if _trigger(policy) == "nightly" else ""
     env = "".join(
@@ -204,14 +219,7 @@ pipeline {{
       }}
     }}
   }}
-  post {{
-    always {{
-      junit testResults: 'junit.xml', allowEmptyResults: true
-      archiveArtifacts artifacts: 'results/**, report.json, junit.xml', allowEmptyArchive: true
-    }}
-  }}
-}}
-"""
+{_JENKINS_KEEP}"""
 
 
 _WRITERS: dict[str, Callable[[Policy, Tool], str]] = {

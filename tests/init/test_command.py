@@ -30,7 +30,7 @@ def test_the_shortest_call_writes_a_policy_that_validates(slo_gate: Process, tmp
 
 def test_init_recipe_and_bash_fit_together(slo_gate: Process, tmp_path: Path) -> None:
     words = ("--for", "voice", "--peak", "20", "--model", "org/m", "--hardware", "8xH100")
-    assert slo_gate("init", *words, "--input-tokens", "300,120", "--output-tokens", "60,25").returncode == 0
+    assert slo_gate("init", *words, "--input-tokens", "300:120", "--output-tokens", "60:25").returncode == 0
     done = slo_gate("recipe", "--profile", "nightly", "--for", "vllm")
     assert done.returncode == 0, done.stderr
     # the target is 40; 30 runs of max(300, 400) and twice 40 for the ends
@@ -67,11 +67,11 @@ def test_stdout_gets_the_policy_alone(slo_gate: Process, tmp_path: Path) -> None
     ("words", "said"),
     [
         (("--concurrency", "4", "--peak", "2"), "exclude each other"),
-        (("--request-rate", "-1"), "cannot be made"),
-        (("--request-rate", "nan"), "cannot be made"),
-        (("--input-tokens", "800"), "write it like 800,300"),
-        (("--input-tokens", "800,900"), "below the mean"),
-        (("--output-tokens", "nan,nan"), "are no lengths"),
+        (("--request-rate", "8"), "has no unit"),
+        (("--request-rate", "0/s"), "cannot be made"),
+        (("--input-tokens", "800,300"), "write it like 800:300"),
+        (("--input-tokens", "800:900"), "below the mean"),
+        (("--output-tokens", "nan:nan"), "are no lengths"),
         (("--model", "a\nb"), "characters that no policy may have"),
         (("--output", "no/such/folder.yaml"), "cannot be written"),
     ],
@@ -96,7 +96,7 @@ def test_on_a_terminal_it_asks_and_empty_answers_leave_things_open(tmp_path: Pat
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     os.close(inner)
-    os.write(outer, b"nonsense\nchat-70b\norg/m\n\n0\n32\n800\n800,300\n\n")
+    os.write(outer, b"nonsense\nchat-70b\norg/m\n\n0\n32\n800:x\n800:300\n\n")
     _, err = process.communicate(timeout=60)
     os.close(outer)
     assert process.returncode == 0, err
