@@ -47,7 +47,7 @@ class Progress:
 
 def _columns() -> int:
     try:
-        return max(20, os.get_terminal_size(sys.stderr.fileno()).columns)
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 100  # a terminal may not know
     except (OSError, ValueError):
         return 100
 
