@@ -1,6 +1,7 @@
-"""Files in, Runs out. One module a tool; exactly one reader claims a file.
+"""Files in, Runs out. One package a tool; exactly one reader claims a file.
 
-A new reader is one module here, its name in READERS, a fixture folder and a row in docs/readers.md.
+All of them are asked at every start, so `__init__` of a reader says who it is and which files are its
+own; what reads them is imported when it is called. docs/adding-a-reader.md shows how one is written.
 """
 
 from __future__ import annotations
@@ -35,15 +36,18 @@ from . import (
     trtllm,
     vllm,
 )
+from ._format import Format
 from ._source import Source
 
 
 class Reader(Protocol):
-    """What a reader module offers; mypy checks each module in READERS against it."""
+    """What a reader offers; mypy checks each package in READERS against it."""
 
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
     SIDE_FILES: Mapping[str, str]  # file name pattern -> what it is, when it is not a result
+    FORMATS: Sequence[Format]  # each kind of file it reads: docs/readers.md is made from them
+    DEFINITIONS: Mapping[str, str]  # metric -> what the tool calls it, and its own formula
 
     def sniff(self, source: Source, /) -> bool:
         """Whether the file is this tool's, by its content. Raises InputError only if unreadable."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 
 from ..errors import InputError
@@ -42,7 +40,9 @@ def find(
         if path.is_dir():
             found, skipped = _folder(path)
             notes += skipped
-        elif glob.has_magic(name) and not path.exists():
+        elif _MAGIC & set(name) and not path.exists():
+            import glob
+
             found = []
             for match in sorted(map(Path, glob.glob(name, recursive=True))):  # noqa: PTH207 absolute patterns
                 inside, skipped = _folder(match) if match.is_dir() else ([match], [])
@@ -82,7 +82,15 @@ def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:
         return None
     name = source.path.name.removesuffix(".gz")
     for pattern, what in {**SIDE_FILES, **patterns}.items():
-        # Most patterns are plain names; fnmatch compiles an expression for each it is given.
-        if name == pattern or (_MAGIC & set(pattern) and fnmatch(name, pattern)):
+        if name == pattern or (_MAGIC & set(pattern) and _matches(name, pattern)):
             return what
     return None
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # fnmatch compiles an expression for each pattern it is given: first what lies outside the stars.
+    if not (name.startswith(pattern.partition("*")[0]) and name.endswith(pattern.rpartition("*")[2])):
+        return False
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(name, pattern)

@@ -13,7 +13,6 @@ from itertools import pairwise
 
 import msgspec
 
-from ..errors import InputError
 from ..model import Summary, ToolReported
 from ._source import Source
 
@@ -144,11 +143,3 @@ def _number(source: Source, cell: str, at: str) -> float:
     if value - value != 0:  # NaN or infinite
         raise source.fail(f'expected a number, got "{cell}"', at)
     return value
-
-
-def csv_header(source: Source) -> list[str]:
-    """The first line's cells, for recognising a CSV; empty if it is no text."""
-    try:
-        return source.head.splitlines()[0].split(",") if source.shape == "text" else []
-    except (IndexError, InputError):
-        return []

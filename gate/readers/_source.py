@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import io
-import mmap
 import os
 import re
 import sys
-import threading
-import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,8 +16,13 @@ import numpy as np
 from ..errors import InputError
 from ..model import Floats
 
+# What only some files need is imported where it is used: this module is part of every start.
+if TYPE_CHECKING:
+    import threading
+    from mmap import mmap
+
 T = TypeVar("T")
-Buffer = bytes | mmap.mmap
+Buffer: TypeAlias = "bytes | mmap"
 
 # A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
 _MAPPED_FROM = 32 << 20
@@ -31,10 +30,9 @@ _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _PIECE = 16 << 20
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
 _WHOLE = "run the benchmark again, or copy the file whole"
-_SPACE = re.compile(r"\s*")
 BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON may raise
 # Strings are matched first so that a NaN inside a text is left alone.
-_CONSTANT = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b')
+_CONSTANT = rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b'
 
 
 class Source:
@@ -64,7 +62,9 @@ class Source:
             with self.path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
                     return file.read()
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                from mmap import ACCESS_READ, mmap
+
+                return mmap(file.fileno(), 0, access=ACCESS_READ)
         except FileNotFoundError:
             raise self.fail("no such file", hint="check the path, or the step that writes it") from None
         except OSError as error:
@@ -73,6 +73,9 @@ class Source:
     @cached_property
     def _hasher(self) -> tuple[threading.Thread, Any]:
         # hashlib lets go of the GIL, so a large file is hashed beside its decoding.
+        import hashlib
+        import threading
+
         digest = hashlib.sha256()
         thread = threading.Thread(target=digest.update, args=(self._stored,), daemon=True)
         thread.start()
@@ -97,6 +100,10 @@ class Source:
         _ = self._hasher
         if stored[:2] != b"\x1f\x8b":
             return stored
+        import gzip
+        import io
+        import zlib
+
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
                 pieces, size = [], 0
@@ -115,6 +122,11 @@ class Source:
     def head(self) -> str:
         """The first 64 KiB as text, for looking at what it is."""
         return bytes(self.data[:65536]).decode("utf-8-sig", "replace")
+
+    @property
+    def header(self) -> list[str]:
+        """The cells of the first line of a text, as of a plain CSV; empty for anything else."""
+        return self.head.partition("\n")[0].rstrip("\r").split(",") if self.shape == "text" else []
 
     # ---- shape ----------------------------------------------------------------------------
 
@@ -186,7 +198,7 @@ class Source:
         """Bare NaN becomes null and bare Infinity the string "inf"."""
         if not re.search(rb"[:,\[\s]-?(?:NaN|nan|Infinity|inf)\b", data):
             return data
-        return _CONSTANT.sub(_constant, data)
+        return re.sub(_CONSTANT, _constant, data)
 
     @staticmethod
     def _decode_object(data: Buffer) -> dict[str, msgspec.Raw]:
@@ -236,6 +248,7 @@ class Source:
         # Indented objects appended to one another: the standard library finds where each ends.
         import json
 
+        space = re.compile(r"\s*")
         text, at = data.decode("utf-8", "replace"), 0
         while at < len(text):
             try:
@@ -243,7 +256,7 @@ class Source:
             except ValueError as error:
                 raise self.fail(f"is not JSON: {error}", hint=_WHOLE) from None
             yield msgspec.json.encode(value)
-            at = _SPACE.match(text, end).end()  # type: ignore[union-attr] # it matches nothing too
+            at = space.match(text, end).end()  # type: ignore[union-attr] # it matches nothing too
 
     def array(self, item: type[T]) -> list[T]:
         """The elements of a top-level array, decoded as `item`."""

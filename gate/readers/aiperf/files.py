@@ -1,51 +1,13 @@
-"""Which of AIPerf's files a source is, by content, and which files belong to one run."""
+"""Which of AIPerf's files belong to one run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from .. import _nvidia
-from .._source import Doc, Source
-
-NOT_RESULTS = {
-    "slices": "time slices",
-    "several": "summary over several runs",
-    "raw": "raw responses",
-}
-LATENCIES = {
-    "ttft": "time_to_first_token",
-    "tpot": "inter_token_latency",
-    "itl": "inter_chunk_latency",
-    "e2e": "request_latency",
-}
-
-
-def kind(source: Source) -> str | None:
-    """records, aggregate, csv, or one of NOT_RESULTS; None for another tool's file."""
-    if source.shape not in ("object", "objects"):
-        head = _nvidia.csv_header(source)
-        ours = head[:4] == ["Metric", "avg", "min", "max"] and head[4:5] in (["sum"], ["p1"])
-        return "csv" if ours else None  # GenAI-Perf goes on with p99
-    keys = source.keys
-    metadata = _mapping(source.doc, "metadata")
-    if "aggregation_type" in metadata and ("aiperf_version" in keys or "metrics" in keys):
-        return "several"
-    if "aiperf_version" in keys:
-        return "aggregate"
-    if metadata.keys() & {"benchmark_phase", "credit_phase"}:
-        return "records" if "metrics" in keys else "raw"
-    if "timeslices" in keys:
-        return "slices"
-    # Before versions were written; GenAI-Perf's input_config has neither of these keys.
-    config = _mapping(source.doc, "input_config")
-    ours = bool(config.keys() & {"loadgen", "phases"} and keys & {"records", *LATENCIES.values()})
-    return "aggregate" if ours else None
-
-
-def _mapping(doc: Doc, key: str) -> dict[str, Any]:
-    value = doc.any(key)
-    return value if isinstance(value, dict) else {}
+from .._source import Source
+from . import NOT_RESULTS, kind
 
 
 def place(source: Source) -> tuple[Path, str]:
@@ -60,3 +22,24 @@ def aggregate_beside(source: Source) -> Source | None:
     prefix = place(source)[1]
     names = (f"{prefix}_aiperf.json", f"{prefix}.json")
     return next((s for s in _nvidia.beside(source, *names) if kind(s) == "aggregate"), None)
+
+
+def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
+    """Aggregates of records that are there too, phase copies, time slices, raw responses."""
+    kinds = {source: kind(source) for source in sources if source.path is not None}
+    covers = {}
+    for rank in ("csv", "aggregate", "records"):  # the richest last, so that it stands
+        covers.update({place(source): source for source, k in kinds.items() if k == rank})
+    results = any(k not in NOT_RESULTS for k in kinds.values())
+    found = {}
+    for source, k in kinds.items():
+        folder, prefix = place(source)
+        other = covers.get((folder, prefix), source)
+        whole = covers.get((folder.parent.parent, prefix)) if folder.parent.name == "phases" else None
+        if k in NOT_RESULTS and results:
+            found[source] = f"holds AIPerf's {NOT_RESULTS[k]}, not a result"
+        elif k in ("aggregate", "csv") and whole is not None:
+            found[source] = f"is the copy for phase {folder.name} of {whole.name}, which is read"
+        elif k in ("aggregate", "csv") and other is not source:
+            found[source] = f"summarises {other.name}, which is read"
+    return found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...model import Bools, Counts, Floats, Gaps, Requests, Run, Status, Summary
 from .. import _nvidia, _rows
 from .._source import Source
-from . import summary
+from . import DEFINITIONS, NAME, summary
 from .files import aggregate_beside
 
 _SAME = 1e-3  # relative: a mean further from the aggregate's is of another run
@@ -180,7 +180,7 @@ def _run(
         input=source.name,
         sha256=source.sha256,
         format="aiperf records",
-        tool=summary.NAME,
+        tool=NAME,
         evidence=rows,
         counts=counted,
         tool_version=facts.version if facts else None,
@@ -189,7 +189,7 @@ def _run(
         duration_s=(whole.window_s() if whole else None) or _span_s(table, rows),
         total_output_tokens=_rows.output_total(rows),
         streaming=streaming,
-        definitions=summary.DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=whole.reported() if whole else {},
         unsuitable=_unsuitable(rows, streaming),
         notes=(

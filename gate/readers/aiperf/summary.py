@@ -13,18 +13,11 @@ from ...model import Aggregate, Counts, Load, Run, Summary, ToolReported
 from .. import _nvidia
 from .._nvidia import Stat
 from .._source import Doc, Source
-from .files import LATENCIES
+from . import DEFINITIONS, LATENCIES, NAME
 
-NAME = "aiperf"
 RECORDS = "profile_export.jsonl (written at --export-level records, the default)"
 ONE_CHUNK = "most answers came in one chunk, which hides the time of a token; stop the server's buffering"
 NOT_STREAMING = "no request has a time to first token: the run did not stream; run it with --streaming"
-DEFINITIONS = {
-    "ttft": "time_to_first_token = first response with content or reasoning - request start",
-    "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output_sequence_length - 1)",
-    "itl": "inter_chunk_latency = gaps between content chunks, pooled over requests",
-    "e2e": "request_latency = last response with content - request start",
-}
 _SCALARS = (
     *("request_count", "error_request_count", "completed_request_count", "request_throughput"),
     *("benchmark_duration", "goodput", "good_request_fraction"),

@@ -16,7 +16,7 @@ import numpy as np
 from ...model import Bools, Counts, Floats, Gaps, Requests, Run, ToolReported
 from .. import _rows, _streaming
 from .._source import Doc, Source
-from . import files, report
+from . import DEFINITIONS, TITLE, files, report
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,7 +49,7 @@ def read(source: Source) -> Run:
         input=source.name,
         sha256=source.sha256,
         format="evalscope database",
-        tool=files.TITLE,
+        tool=TITLE,
         evidence=table,
         counts=counts,
         model=facts.model,
@@ -58,7 +58,7 @@ def read(source: Source) -> Run:
         date=facts.date,
         total_output_tokens=_rows.output_total(table),
         streaming=streaming,
-        definitions=files.DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=_reported(source, summary, facts),
         unsuitable=unsuitable,
         notes=(

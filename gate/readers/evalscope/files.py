@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ...model import Load
 from .._source import Doc, Source
+from . import SIDE_FILES, kind
 
-TITLE = "evalscope perf"
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "first_chunk_latency: send to first non-empty content or reasoning; E2E where not streamed",
-    "e2e": "latency: send to the last JSON chunk, the usage chunk included, after the last token",
-    "tpot": "time_per_output_token: (latency - first_chunk_latency) / (tokens - 1); 0 for one token",
-    "itl": "inter_token_latencies: gap between two streamed chunks, of several tokens or one",
-}
 LATE = "E2E ends with the usage chunk, after the last token"
 WHOLE = "copy evalscope's output folder whole, or run the benchmark again"
 SUCCEEDED = ("Success Requests", "Succeed requests")  # from 1.8 on, before
-_SUMMARY = (
-    frozenset(("Success Requests", "Avg Latency (s)")),
-    frozenset(("Succeed requests", "Average latency (s)")),
-)
-_ARGS = frozenset(("tokenizer_path", "outputs_dir", "dataset", "parallel", "number", "api"))
-_CUT_SUMMARY = re.compile(r'\s*\{\s*"(Test Duration|Time taken for tests) \(s\)"\s*:')
-_CUT_PERCENTILES = re.compile(r'\s*\[\s*\{\s*"Percentiles?"\s*:')
-_MAGIC = "SQLite format 3\0"
 _FOLDER = re.compile(r"(parallel|rate)_([0-9.]+)_number_\d+")
 _STAMP = re.compile(r"(?:^|[/\\])(20\d{2})(\d{2})(\d{2})_\d{6}(?:[/\\]|$)")
 _NAMES = (
@@ -51,23 +37,6 @@ class Facts(Struct, frozen=True):
     nearest_rank: bool | None = None  # of percentiles: from 1.12 on
 
 
-def kind(source: Source) -> str | None:
-    """database, summary, percentiles, args, or None for a file that is not evalscope's."""
-    if source.shape == "binary":
-        head = source.head
-        ours = head.startswith(_MAGIC) and "first_chunk_latency" in head
-        return "database" if ours and ("inter_token_latencies" in head or "chunk_times" in head) else None
-    if source.shape == "broken":
-        return "summary" if _CUT_SUMMARY.match(source.head) else None
-    if source.shape == "array":
-        return "percentiles" if _CUT_PERCENTILES.match(source.head) else None
-    if source.shape != "object":
-        return None
-    if any(source.keys >= keys for keys in _SUMMARY):
-        return "summary"
-    return "args" if source.keys >= _ARGS else None
-
-
 def place(source: Source) -> object:
     """Folder and what stands before the file's usual name; the whole name where it is another."""
     if source.path is None:
@@ -77,6 +46,22 @@ def place(source: Source) -> object:
         if name.endswith(usual):
             return source.path.parent, name.removesuffix(usual)
     return source.path
+
+
+def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
+    """In one folder the database covers the summary, the summary the percentiles, and any the arguments."""
+    kinds = {source: kind(source) for source in sources}
+    richest: dict[object, Source] = {}
+    for rank in ("args", "percentiles", "summary", "database"):
+        richest |= {place(source): source for source, k in kinds.items() if k == rank}
+    taken = {}
+    for source, k in kinds.items():
+        other = richest.get(place(source), source)
+        if other is not source and k != kinds[other]:
+            taken[source] = f"belongs to {other.name}, which is read"
+    if any(k != "args" for k in kinds.values()):
+        taken |= {s: SIDE_FILES["benchmark_args.json"] for s, k in kinds.items() if k == "args"}
+    return taken
 
 
 def beside(source: Source, usual: str) -> Source | None:

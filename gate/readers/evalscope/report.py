@@ -10,7 +10,7 @@ import msgspec
 
 from ...model import Aggregate, Counts, Run, Summary, ToolReported
 from .._source import Doc, Source
-from . import files
+from . import DEFINITIONS, TITLE, files
 
 _COLUMN = re.compile(r"(TTFT|TPOT|ITL|Latency) \((ms|s)\)")
 _METRICS = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "Latency": "e2e"}
@@ -55,7 +55,7 @@ def read(source: Source, found: str) -> Run:
         input=source.name,
         sha256=source.sha256,
         format="evalscope summary",
-        tool=files.TITLE,
+        tool=TITLE,
         evidence=Aggregate(sound, "inverted_cdf", _HALF_DIGIT, _DATABASE),
         counts=counted,
         model=facts.model,
@@ -64,7 +64,7 @@ def read(source: Source, found: str) -> Run:
         date=facts.date,
         total_output_tokens=_output_total(doc, counted),
         streaming=False if _NOT_STREAMED in unsuitable.values() else None,
-        definitions=files.DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=reported(doc, stated, facts.nearest_rank),
         unsuitable=unsuitable,
         notes=(files.LATE, *odd_names(doc, rows)),

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...model import Load, Run
+from ...model import Run
+from .._format import Format
 from .._source import Source
-from . import aggregate, files, requests
-from .files import NOT_RESULTS, REQUESTS, kind, place
 
-NAME = aggregate.NAME
+NAME = "inference-perf"
 TITLE = "inference-perf"
 SIDE_FILES: Mapping[str, str] = {
     "*prometheus_metrics.json": "server-side Prometheus metrics inference-perf scraped",
@@ -23,86 +22,75 @@ SIDE_FILES: Mapping[str, str] = {
     "validation.json": "inference-perf's check of its own reports",
     "config.yaml": "a benchmark's configuration",
 }
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`per_request_lifecycle_metrics.json` (0.4 to 0.7)",
+        evidence="requests",
+        reads=(
+            "one run a stage, split by the stage files; model, load and date from the files beside; "
+            "server tokens first; TTFT and gaps from chunk times"
+        ),
+        cannot="TTFT, TPOT, ITL without streaming; everything where stages may be mixed",
+        traps="no stage id and no wall clock; one-token TTFT rebuilt; E2E includes client tokenising",
+    ),
+    Format(
+        files="`stage_N_`, `summary_lifecycle_metrics.json`",
+        evidence="aggregate",
+        reads="counts, percentiles, load, its goodput as a note",
+        cannot=(
+            "TPOT where the identity (E2E - TTFT)/(n - 1) fails (0.2 halves it); a summary of several "
+            "stages; the error rate with zero-token successes"
+        ),
+        traps="a concurrent stage's rate is its request count; its goodput is over successes",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "time_to_first_token = first chunk with content - request start; reasoning is passed over, and "
+    "the tool's own leaves one-token answers out",
+    "tpot": "time_per_output_token = (last token - first token) / (output tokens - 1)",
+    "itl": "inter_token_latency = gap between two tokens, 0 for tokens of one chunk, pooled over requests",
+    "e2e": "request_latency = stream closed and answer tokenised - request start",
+}
+NOT_RESULTS = {
+    "prometheus": "server-side Prometheus metrics",
+    "config": "configuration",
+}
+_AGGREGATE = {"load_summary", "successes", "failures"}
+_CONFIG = r"(?m)^(api|data|load|server|storage|report|tokenizer):"
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: Source, /) -> bool:
     """By keys; also its configuration and Prometheus metrics under another name, to refuse them."""
     return kind(source) is not None
 
 
-def read(source: Source) -> Sequence[Run]:
+def read(source: Source, /) -> Sequence[Run]:
     """One Run a stage. Raises InputError for a file that is broken or contradicts itself."""
-    found = kind(source)
-    if found == "requests" or (found is None and source.shape == "array"):
-        return requests.read(source)
-    if found in ("stage", "summary"):
-        return [_aggregate(source, found)]
-    if fault := source.fault():
-        raise fault
-    what = f"holds inference-perf's {NOT_RESULTS[found]}, not a result" if found else "is not a result of it"
-    raise source.fail(what, hint=f"give {REQUESTS} or stage_N_lifecycle_metrics.json")
+    from . import run
+
+    return run.read(source)
 
 
-def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Aggregates of requests or stages that are there too; what is no result where there is one."""
-    kinds = {source: kind(source) for source in sources}
-    results = any(k not in NOT_RESULTS for k in kinds.values())
-    there = {(k, place(source)): source for source, k in kinds.items()}
-    found = {}
-    for source, k in kinds.items():
-        rows = there.get(("requests", place(source)))
-        if k in NOT_RESULTS and results:
-            found[source] = f"holds inference-perf's {NOT_RESULTS[k]}, not a result"
-        elif k in ("stage", "summary") and rows is not None:
-            found[source] = f"summarises {rows.name}, which is read"
-        elif k == "summary" and ("stage", place(source)) in there:
-            found[source] = "it pools the stages, which are read one by one"
-    return found
+    from . import run
+
+    return run.companions(sources)
 
 
-def _aggregate(source: Source, found: str) -> Run:
-    told = aggregate.told(source)
-    load, pooled = (
-        (aggregate.load(source, told), False) if found == "stage" else _load_of_summary(source, told)
-    )
-    config, counts = files.config_beside(source), told.counts
-    constraints = config.report.goodput.constraints if config.report and config.report.goodput else None
-    number = re.search(r"stage_(\d+)_", source.path.name if source.path else source.name)
-    reasons = aggregate.unsuitable(told, pooled=pooled)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format=f"inference-perf {found}",
-        tool=NAME,
-        evidence=aggregate.evidence(source, told),
-        counts=counts,
-        model=config.server.model_name if config.server else None,
-        load=load,
-        duration_s=told.duration_s,
-        date=files.day_beside(source, int(number[1]) if number else 0),
-        total_output_tokens=aggregate.output_tokens(told) if counts.completed else None,
-        streaming=bool(told.stat("ttft")) if counts.completed else None,
-        definitions=aggregate.DEFINITIONS,
-        tool_reported=aggregate.reported(told),
-        unsuitable=reasons,
-        notes=(
-            *aggregate.failure_note(told),
-            *aggregate.token_notes(told),
-            *config.retry_note(),
-            *aggregate.notes(told, counts, constraints),
-            *((aggregate.POOLED,) if pooled else ()),
-        ),
-    )
-
-
-def _load_of_summary(source: Source, told: aggregate.Told) -> tuple[Load | None, bool]:
-    """The load of the only stage, and whether there may be others."""
-    stages = files.stages_beside(source)
-    if len(stages) == 1:
-        stage = aggregate.told(stages[0])
-        if stage.counts == told.counts:
-            return aggregate.load(stages[0], stage), False
-    declared = files.config_beside(source).stages()
-    if not stages and len(declared) == 1:
-        return declared[0].load(), False
-    return None, True
+def kind(source: Source) -> str | None:
+    """requests, stage, summary, or one of NOT_RESULTS; None for another tool's file."""
+    keys = source.keys
+    if source.shape == "array":
+        ours = {"start_time", "end_time", "error"} <= keys and keys & {"info", "computed_metrics", "request"}
+        return "requests" if ours else None
+    if source.shape == "object" and keys >= _AGGREGATE:
+        load, successes = source.doc.any("load_summary"), source.doc.any("successes")
+        if not load and isinstance(successes, dict) and "latency" not in successes:
+            return "prometheus"  # the same top-level keys
+        # Only a stage was asked for a rate or a concurrency.
+        stage = isinstance(load, dict) and load.keys() & {"requested_rate", "concurrency", "achieved_rate"}
+        return "stage" if stage else "summary"
+    if source.shape == "text" and {"load", "server"} < set(re.findall(_CONFIG, source.head)):
+        return "config"
+    return None

@@ -13,17 +13,9 @@ from .._source import BROKEN, Source
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # nothing measured is larger; sums stay finite
 
-NAME = "inference-perf"
 METHOD = "numpy linear over completed requests"
 DETAIL = "`report.request_lifecycle.per_request: true`"
 NOT_STREAMING = "no response has a time to first token: the run did not stream; set `api.streaming: true`"
-DEFINITIONS = {
-    "ttft": "time_to_first_token = first chunk with content - request start; reasoning is passed over, and "
-    "the tool's own leaves one-token answers out",
-    "tpot": "time_per_output_token = (last token - first token) / (output tokens - 1)",
-    "itl": "inter_token_latency = gap between two tokens, 0 for tokens of one chunk, pooled over requests",
-    "e2e": "request_latency = stream closed and answer tokenised - request start",
-}
 POOLED = (
     "a summary pools every stage, so several loads may be in one number; give the "
     "stage_N_lifecycle_metrics.json files, or per_request_lifecycle_metrics.json with them beside it"

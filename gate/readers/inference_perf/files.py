@@ -1,4 +1,4 @@
-"""Which of inference-perf's files a source is, by content, and which files belong to one run."""
+"""Which of inference-perf's files belong to one run, and what they say of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from ...model import Load
 from .._source import BROKEN, Source
 
 REQUESTS = "per_request_lifecycle_metrics.json"
-NOT_RESULTS = {
-    "prometheus": "server-side Prometheus metrics",
-    "config": "configuration",
-}
-_AGGREGATE = {"load_summary", "successes", "failures"}
 _TAILS = re.compile(r"(?:stage_-?\d+|summary|per_request)_lifecycle_metrics\.json(?:\.gz)?$")
-_CONFIG = re.compile(r"^(api|data|load|server|storage|report|tokenizer):", re.MULTILINE)
 _MOST_STAGES = 1000
 _Sane = Annotated[float, msgspec.Meta(le=1e9)]
 
@@ -81,24 +75,6 @@ class Config(msgspec.Struct):
         """What a retry hides: a request is failed only when its last try is."""
         tries = self.load.request_retries if self.load else 0
         return (f"inference-perf was set to retry a failed request {tries} times",) if tries else ()
-
-
-def kind(source: Source) -> str | None:
-    """requests, stage, summary, or one of NOT_RESULTS; None for another tool's file."""
-    keys = source.keys
-    if source.shape == "array":
-        ours = {"start_time", "end_time", "error"} <= keys and keys & {"info", "computed_metrics", "request"}
-        return "requests" if ours else None
-    if source.shape == "object" and keys >= _AGGREGATE:
-        load, successes = source.doc.any("load_summary"), source.doc.any("successes")
-        if not load and isinstance(successes, dict) and "latency" not in successes:
-            return "prometheus"  # the same top-level keys
-        # Only a stage was asked for a rate or a concurrency.
-        stage = isinstance(load, dict) and load.keys() & {"requested_rate", "concurrency", "achieved_rate"}
-        return "stage" if stage else "summary"
-    if source.shape == "text" and {"load", "server"} < set(_CONFIG.findall(source.head)):
-        return "config"
-    return None
 
 
 def place(source: Source) -> tuple[Path, str]:

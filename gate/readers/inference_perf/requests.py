@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...model import Floats, Gaps, Load, Requests, Run, Status
 from .. import _rows
 from .._source import BROKEN, Source
-from . import aggregate, files
+from . import DEFINITIONS, NAME, aggregate, files
 from .aggregate import Count, Number
 
 ONE_CHUNK = (
@@ -234,7 +234,7 @@ def _run(source: Source, whole: _Table, part: _Part, config: files.Config) -> Ru
         input=source.name,
         sha256=source.sha256,
         format="inference-perf requests",
-        tool=aggregate.NAME,
+        tool=NAME,
         evidence=rows,
         counts=counts,
         model=(config.server.model_name if config.server else None) or _model(table.rows),
@@ -243,7 +243,7 @@ def _run(source: Source, whole: _Table, part: _Part, config: files.Config) -> Ru
         date=part.day,
         total_output_tokens=_rows.output_total(rows),
         streaming=rows.ttft_s is not None if counts.completed else None,
-        definitions=aggregate.DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=aggregate.reported(told) if told else {},
         unsuitable=_unsuitable(table, rows, part.reason),
         notes=(

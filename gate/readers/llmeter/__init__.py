@@ -6,11 +6,12 @@ LoadTest appends the rows of all its client levels to one file: the last level i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ...model import Run
+from .._format import Format
 from .._source import Source
-from . import files, rows, stats
 
 NAME = "llmeter"
 TITLE = "LLMeter"
@@ -18,11 +19,42 @@ SIDE_FILES: Mapping[str, str] = {
     "run_config.json": "the configuration of an LLMeter or AIPerf run",
     "payload.jsonl": "the payloads LLMeter sent",
 }
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`responses.jsonl` with summary and run_config (0.1 to 0.2)",
+        evidence="requests",
+        reads="TTFT, E2E, tokens, errors; model, clients, duration, day",
+        cannot=(
+            "ITL; an error rate of 0 with SDK retries; TTFT and TPOT when TTFT follows reasoning; earlier "
+            "levels of a LoadTest"
+        ),
+        traps="partial values of failed requests; all levels in one file",
+    ),
+    Format(
+        files="`stats.json` alone",
+        evidence="aggregate",
+        reads="percentiles (exclusive: P99 may exceed the maximum)",
+        cannot="with failures TTFT and E2E: they are in the percentiles",
+        traps="-",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "time_to_first_token: send to first visible content or to any token, by how its client is set",
+    "e2e": "time_to_last_token: send to last content chunk; contains the SDK's retries and their pauses",
+    "tpot": "time_per_output_token: (time_to_last_token - time_to_first_token) / (num_tokens_output - 1)",
+    "itl": "not recorded",
+}
+_ROWS = frozenset(("response_text", "time_to_first_token", "time_to_last_token", "num_tokens_output"))
+_STATS = frozenset(("total_requests", "failed_requests", "time_to_last_token-p50"))
+_SUMMARY = frozenset(("total_requests", "clients", "n_requests", "total_test_time", "run_name"))
+_CONFIG = frozenset(("endpoint", "clients", "n_requests", "payload", "tokenizer"))
+_CUT_ROWS = r'\s*\{\s*"response_text"\s*:.*"time_to_first_token"'
+_CUT_STATS = r'\s*\{\s*"total_requests"\s*:.*"failed_requests_rate"'
 
 
 def sniff(source: Source, /) -> bool:
     """Whether LLMeter wrote it: rows, statistics, summary or configuration."""
-    return files.kind(source) is not None
+    return kind(source) is not None
 
 
 def read(source: Source, /) -> Sequence[Run]:
@@ -30,7 +62,9 @@ def read(source: Source, /) -> Sequence[Run]:
 
     Raises InputError when it is broken, empty, no result or contradicts the files beside it.
     """
-    found = files.kind(source)
+    from . import files, rows, stats
+
+    found = kind(source)
     if found == "rows":
         return rows.read(source)
     if found == "stats":
@@ -44,14 +78,24 @@ def read(source: Source, /) -> Sequence[Run]:
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Statistics whose rows are there too (same folder and prefix, or the same numbers), and side files."""
-    kinds = {source: files.kind(source) for source in sources}
-    results = {kind for kind in kinds.values() if kind in ("rows", "stats")}
-    taken: dict[Source, str] = {}
-    for source, kind in kinds.items():
-        if kind == "stats":
-            for other in (s for s, k in kinds.items() if k == "rows"):
-                if files.place(source) == files.place(other) or rows.same_run(other, source):
-                    taken[source] = f"its requests are in {other.name}"
-        elif kind is not None and kind != "rows" and results:
-            taken[source] = files.NO_RESULT[kind]
-    return taken
+    from . import rows
+
+    return rows.companions(sources)
+
+
+def kind(source: Source) -> str | None:
+    """rows, stats, summary, config, or None for a file that is not LLMeter's."""
+    if source.shape == "broken":
+        if re.match(_CUT_ROWS, source.head, re.DOTALL):
+            return "rows"
+        return "stats" if re.match(_CUT_STATS, source.head, re.DOTALL) else None
+    if source.shape not in ("object", "objects"):
+        return None
+    keys = source.keys
+    if keys >= _ROWS:
+        return "rows"
+    if keys >= _STATS:
+        return "stats"
+    if keys >= _SUMMARY and not any("-p" in key for key in keys):
+        return "summary"
+    return "config" if keys >= _CONFIG else None

@@ -11,12 +11,6 @@ from msgspec import Struct
 from ...model import Load
 from .._source import Doc, Source
 
-TITLE = "LLMeter"
-DEFINITIONS: Mapping[str, str] = {
-    "e2e": "time_to_last_token: send to last content chunk; contains the SDK's retries and their pauses",
-    "tpot": "time_per_output_token: (time_to_last_token - time_to_first_token) / (num_tokens_output - 1)",
-    "itl": "not recorded",
-}
 TTFT_CONTENT = "time_to_first_token: send to first visible content, after any reasoning"
 TTFT_ANY = "time_to_first_token: send to first token of any kind, reasoning included"
 NO_GAPS = (
@@ -27,12 +21,6 @@ NO_RESULT: Mapping[str, str] = {
     "summary": "is the summary of an LLMeter run and holds no latency",
     "config": "is the configuration of an LLMeter run",
 }
-_ROWS = frozenset(("response_text", "time_to_first_token", "time_to_last_token", "num_tokens_output"))
-_STATS = frozenset(("total_requests", "failed_requests", "time_to_last_token-p50"))
-_SUMMARY = frozenset(("total_requests", "clients", "n_requests", "total_test_time", "run_name"))
-_CONFIG = frozenset(("endpoint", "clients", "n_requests", "payload", "tokenizer"))
-_CUT_ROWS = re.compile(r'\s*\{\s*"response_text"\s*:.*"time_to_first_token"', re.DOTALL)
-_CUT_STATS = re.compile(r'\s*\{\s*"total_requests"\s*:.*"failed_requests_rate"', re.DOTALL)
 _NAMES = ("responses.jsonl", "stats.json", "summary.json", "run_config.json")
 
 
@@ -53,24 +41,6 @@ class Facts(Struct, frozen=True):
     def load(self) -> Load | None:
         """Closed loop by the number of clients."""
         return Load(concurrency=self.clients) if self.clients else None
-
-
-def kind(source: Source) -> str | None:
-    """rows, stats, summary, config, or None for a file that is not LLMeter's."""
-    if source.shape == "broken":
-        if _CUT_ROWS.match(source.head):
-            return "rows"
-        return "stats" if _CUT_STATS.match(source.head) else None
-    if source.shape not in ("object", "objects"):
-        return None
-    keys = source.keys
-    if keys >= _ROWS:
-        return "rows"
-    if keys >= _STATS:
-        return "stats"
-    if keys >= _SUMMARY and not any("-p" in key for key in keys):
-        return "summary"
-    return "config" if keys >= _CONFIG else None
 
 
 def place(source: Source) -> tuple[str, str] | str:

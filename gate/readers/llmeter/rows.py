@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ...model import Bools, Floats, Load, Requests, Run, ToolReported
 from .. import _rows, _streaming
 from .._source import Doc, Source
-from . import files
+from . import DEFINITIONS, TITLE, files, kind
 from . import stats as statistics
 
 _SAME = 1e-9  # relative; the statistics are computed from the very rows
@@ -130,7 +130,7 @@ def _run(
         input=source.name,
         sha256=source.sha256,
         format="llmeter responses",
-        tool=files.TITLE,
+        tool=TITLE,
         evidence=table,
         counts=_rows.counts(table),
         model=facts.model,
@@ -140,7 +140,7 @@ def _run(
         total_output_tokens=_rows.output_total(table),
         streaming=streaming if streams else False,
         prompts=_different(row.input_prompt for row in rows),
-        definitions={"ttft": ttft, **files.DEFINITIONS},
+        definitions={**DEFINITIONS, "ttft": ttft},
         tool_reported=reported,
         unsuitable=unsuitable,
         notes=(
@@ -238,3 +238,18 @@ def _planned_note(rows: Sequence[_Row], facts: files.Facts, load: Load | None) -
     if facts.planned is None or load is None or facts.planned <= len(rows):
         return ()
     return (f"{facts.planned} requests were asked for, {len(rows)} are in the file",)
+
+
+def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
+    """Statistics whose rows are there too (same folder and prefix, or the same numbers), and side files."""
+    kinds = {source: kind(source) for source in sources}
+    results = {k for k in kinds.values() if k in ("rows", "stats")}
+    taken: dict[Source, str] = {}
+    for source, k in kinds.items():
+        if k == "stats":
+            for other in (s for s, one in kinds.items() if one == "rows"):
+                if files.place(source) == files.place(other) or same_run(other, source):
+                    taken[source] = f"its requests are in {other.name}"
+        elif k is not None and k != "rows" and results:
+            taken[source] = files.NO_RESULT[k]
+    return taken

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...model import Aggregate, Counts, Run, Summary, ToolReported
 from .._source import Doc, Source
-from . import files
+from . import DEFINITIONS, TITLE, files
 
 METHOD = "statistics.quantiles, exclusive (P50: median), partial values of failed requests included"
 _FIELDS: Mapping[str, str] = {
@@ -46,7 +46,7 @@ def read(source: Source) -> Run:
         input=source.name,
         sha256=source.sha256,
         format="llmeter statistics",
-        tool=files.TITLE,
+        tool=TITLE,
         evidence=Aggregate(sound, method="exclusive", settled_by=_ROWS),
         counts=counts,
         model=facts.model,
@@ -54,7 +54,7 @@ def read(source: Source) -> Run:
         duration_s=facts.duration_s,
         date=facts.date,
         total_output_tokens=doc.number("total_output_tokens"),
-        definitions={"ttft": "time_to_first_token", **files.DEFINITIONS},
+        definitions={**DEFINITIONS, "ttft": "time_to_first_token"},
         tool_reported=reported(doc),
         unsuitable=unsuitable,
     )

@@ -7,15 +7,12 @@ from 5.1 to 6.0.17. A run that LoadGen calls INVALID is never judged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from ...model import Aggregate, Counts, Requests, Run, Status
-from .. import _rows
+from ...model import Run
+from .._format import Format
 from .._source import Source
-from . import facts, files, said, trace
-from .facts import Facts
 
 NAME = "mlperf"
 TITLE = "MLPerf LoadGen"
@@ -25,285 +22,88 @@ SIDE_FILES: Mapping[str, str] = {
     "accuracy.txt": "the score of an MLPerf accuracy run",
     "run.txt": "the console output of an MLPerf run",
 }
+FORMATS: Sequence[Format] = (
+    Format(
+        files="LoadGen `mlperf_log_trace.json` (`mlperf_log_accuracy.json` for tokens)",
+        evidence="requests",
+        reads=(
+            "TTFT, E2E, start; TPOT with `accuracy_log_probability = 1`; verdict, load, version, date "
+            "from the log beside it"
+        ),
+        cannot=(
+            "ITL; TPOT without token counts; everything if LoadGen says INVALID or no verdict lies beside "
+            "it; TTFT and TPOT in Offline"
+        ),
+        traps="the trace is not JSON; the clock starts at the scheduled arrival",
+    ),
+    Format(
+        files="`mlperf_log_detail.txt`, else `mlperf_log_summary.txt`",
+        evidence="aggregate",
+        reads="P50 to P99.9, min, max, mean of E2E, TTFT, TPOT; n, rates, verdict, errors",
+        cannot="ITL; TTFT and TPOT in Offline; everything if INVALID, with LoadGen's own reasons",
+        traps=(
+            "Interactive prints as Server; one-token answers have TPOT 0; VALID despite errors; the "
+            "summary has no n; an empty summary is an aborted run"
+        ),
+    ),
+)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "first token - scheduled arrival: contains the delay of the issue, so no queue is hidden",
     "e2e": "sample complete - scheduled arrival",
     "tpot": "(latency - first token latency) // (n_tokens - 1) in whole ns; a sample of one token gets"
     " a TPOT of 0 or less and counts as good",
 }
-_EVERY = ("ttft", "tpot", "itl", "e2e", "error_rate")
-_SETTLED_BY = "mlperf_log_trace.json with enable_trace and accuracy_log_probability = 1"
-_RANKS = {"summary": 0, "detail": 1, "trace": 2}
-
-_NO_ITL = "LoadGen records no gaps between tokens; measure ITL with a client that does"
-_OFFLINE = (
-    "Offline sends every sample at once and LoadGen measures no first token there: use the Server scenario"
-)
-_NO_TOKENS = (
-    "the trace has no token counts ({}); run with accuracy_log_probability = 1, or give"
-    " mlperf_log_detail.txt alone for LoadGen's TPOT percentiles"
-)
-_NO_LATENCIES = "LoadGen measured no first token; run with use_token_latencies = 1"
-_ONE_CHUNK = (
-    "most first tokens come with the whole answer: the system under test does not report"
-    " FirstTokenComplete while it streams"
-)
-_ONE_TOKEN = (
-    "{} samples had one token or none; LoadGen gives them a TPOT of 0 or less and counts them as good:"
-    " keep the trace and run with accuracy_log_probability = 1"
-)
-_BLIND = (
-    "LoadGen has no failed requests and this run does not count tokens: an error of the system under test"
-    " completes a sample; run with use_token_latencies = 1, which logs an answer without tokens"
-)
-_MAYBE_FAILED = (
-    "{} samples had one token or none and LoadGen does not say which: an answer without a token is a failure;"
-    " keep the trace and run with accuracy_log_probability = 1"
-)
-_ERRORS = (
-    "LoadGen logged {} errors ({}), which the submission checker rejects: look into mlperf_log_detail.txt,"
-    " fix them and run again"
-)
-_NO_VERDICT = (
-    "whether LoadGen calls this run VALID is not in the trace: keep mlperf_log_detail.txt or"
-    " mlperf_log_summary.txt beside it"
-)
-_PER_QUERY = "MultiStream's summary states latencies of whole queries; give mlperf_log_detail.txt"
+LOG_NAME = r"(?P<prefix>.*)(?P<what>summary|detail|trace|accuracy)(?P<suffix>.*)\.(?:txt|json)"
+_DETAIL = r":::MLLOG \{.{0,60}loadgen_version"  # its first line; MLPerf Training logs differ
+_SUMMARY = r"=+\s*MLPerf Results Summary\s*=+"
+NO_RESULTS = r"\s*(?:No warnings encountered|\d+ warnings? encountered|No errors encountered)"
+_TRACE_HEAD = '{"traceEvents":['
+_TRACE_MARKS = ('{"name":"GenerateLoadableSets"', '{"name":"GenerateQueries"', '"args":{"sample_seq":')
 
 
 def sniff(source: Source, /) -> bool:
     """Whether LoadGen wrote it: summary, detail, trace or accuracy log."""
-    return files.kind(source) is not None
+    return kind(source) is not None
 
 
 def read(source: Source, /) -> Sequence[Run]:
     """The one run. Raises InputError when a log is empty, cut short or contradicts itself or another."""
-    kind = files.kind(source)
-    if kind == "trace":
-        return (_read_trace(source),)
-    if kind in ("detail", "summary"):
-        return (_read_log(source, kind),)
-    what = "holds LoadGen's answers, not a result" if kind else "is not a log of LoadGen"
-    raise source.fail(what, hint="give mlperf_log_detail.txt or the whole folder of the run")
+    from . import run
+
+    return run.read(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Of the logs of one run all but the richest: trace, then detail, then summary; accuracy runs."""
-    kinds = {source: kind for source in sources if (kind := files.kind(source))}
-    answers = {files.place(source) for source in kinds if files.of_accuracy_run(source)}
-    best = {
-        files.place(source): source
-        for source in sorted(kinds, key=lambda one: _RANKS.get(kinds[one], -1))
-        if kinds[source] != "accuracy" and files.place(source) not in answers
-    }
-    covered = {}
-    for source, kind in kinds.items():
-        other = best.get(files.place(source))
-        if best and files.place(source) in answers:
-            covered[source] = "is of an accuracy run, which measures no latency"
-        elif best and kind == "accuracy":
-            covered[source] = "holds LoadGen's answers; its token counts are read with the trace"
-        elif other is not None and other is not source:
-            covered[source] = f"is of the run of {other.name}, which is read"
-    return covered
+    from . import files
+
+    return files.companions(sources)
 
 
-# ---- the trace ------------------------------------------------------------------------------
+def kind(source: Source) -> str | None:
+    """summary, detail, trace or accuracy; None for another tool's file.
+
+    A trace is not JSON (it doubles quotes), so it arrives as shape broken. An empty file has only
+    its name: LoadGen opens its logs at the start and fills the summary at the end of a run.
+    """
+    shape = source.shape
+    if shape == "empty":
+        name = file_name(source)
+        found = re.fullmatch(LOG_NAME, name)
+        return found["what"] if found and name.startswith("mlperf_log_") else None
+    if shape == "text":
+        head = source.head
+        if re.match(_DETAIL, head):
+            return "detail"
+        return "summary" if re.match(_SUMMARY, head.lstrip()) or re.match(NO_RESULTS, head) else None
+    head = source.head.lstrip()
+    if shape in ("broken", "object") and head.startswith(_TRACE_HEAD):
+        return "trace" if any(mark in head for mark in _TRACE_MARKS) else None
+    if shape == "array" and '"seq_id"' in head and '"qsl_idx"' in head:
+        return "accuracy"
+    return None
 
 
-def _read_trace(source: Source) -> Run:
-    found = trace.read(source)
-    known = facts.beside(source)
-    if known is not None and not (known.samples or len(found.seq)) == len(found.seq) >= known.at_least:
-        said_n = known.samples if known.samples is not None else f"at least {known.at_least}"
-        raise source.fail(
-            f"contradicts {known.log.source.name}: {len(found.seq)} samples here, {said_n} there",
-            hint="keep the logs of one run in one folder",
-        )
-    accuracy = files.sibling(source, "accuracy")
-    tokens, why = (
-        trace.tokens(accuracy, found) if accuracy else (None, "mlperf_log_accuracy.json is not there")
-    )
-    rows = trace.columns(found, tokens)
-    counts = _rows.counts(rows)
-    messages = ["no first token, or no valid time" for _ in found.seq]
-    notes = (*found.notes, *_rows.failure_note(rows, messages))
-    ends = np.array(found.scheduled_ns) + np.array(found.complete_ns)
-    window = float(ends.max() - min(found.scheduled_ns)) / 1e9
-    total = _rows.output_total(rows)
-    if total is None and known and known.tokens_per_s and known.duration_s:
-        total = float(round(known.tokens_per_s * known.duration_s))
-    return _run(
-        source,
-        "trace",
-        known,
-        rows,
-        counts,
-        _trace_unsuitable(rows, known, why),
-        notes=notes,
-        duration_s=window if window > 0 else None,
-        total=total,
-    )
-
-
-def _trace_unsuitable(rows: Requests, known: Facts | None, why: str) -> dict[str, str]:
-    unsuitable: dict[str, str] = {}
-    if rows.ttft_s is None:
-        reason = _OFFLINE if known and known.scenario == "Offline" else _NO_LATENCIES
-        unsuitable |= {"ttft": reason, "tpot": reason}
-    elif rows.output_tokens is None:
-        unsuitable["tpot"] = _NO_TOKENS.format(why)
-    if rows.ttft_s is not None and rows.e2e_s is not None:
-        judged = rows.status == Status.COMPLETED
-        if rows.output_tokens is not None:
-            judged &= rows.output_tokens > 1
-        early = rows.ttft_s[judged] < 0.99 * rows.e2e_s[judged]
-        if early.size and early.mean() < 0.5:
-            unsuitable |= {"ttft": _ONE_CHUNK, "tpot": _ONE_CHUNK}
-    if known is None:
-        return unsuitable | dict.fromkeys(_EVERY, _NO_VERDICT)
-    if known.one_token and rows.output_tokens is None:
-        unsuitable["error_rate"] = _MAYBE_FAILED.format(known.one_token)
-    return unsuitable
-
-
-# ---- detail log and summary ----------------------------------------------------------------
-
-
-def _read_log(source: Source, kind: str) -> Run:
-    known = facts.of(source, kind)
-    samples = known.samples if known.samples is not None else known.at_least
-    summaries = dict(known.summaries)
-    unsuitable: dict[str, str] = {}
-    if "ttft" not in summaries:
-        reason = _OFFLINE if known.scenario == "Offline" else _NO_LATENCIES
-        unsuitable |= {"ttft": reason, "tpot": reason}
-    elif dict(summaries["ttft"].percentiles).get(50.0, 0.0) >= 0.99 * dict(summaries["e2e"].percentiles).get(
-        50.0, np.inf
-    ):
-        unsuitable |= {"ttft": _ONE_CHUNK, "tpot": _ONE_CHUNK}
-    if known.one_token:
-        unsuitable |= {
-            "tpot": _ONE_TOKEN.format(known.one_token),
-            "error_rate": _MAYBE_FAILED.format(known.one_token),
-        }
-    if known.scenario == "MultiStream" and "query_count" not in known.log.said:
-        unsuitable["e2e"] = _PER_QUERY
-    total = known.tokens_per_s * known.duration_s if known.tokens_per_s and known.duration_s else None
-    notes: tuple[str, ...] = ()
-    if known.samples is None:
-        notes = (
-            f"the summary does not say how many queries ran: at least {samples} by its schedule, which are"
-            " counted; mlperf_log_detail.txt says it",
-        )
-    return _run(
-        source,
-        kind,
-        known,
-        # sorted[int(n * p)] is the order statistic just above n * p, as `exclusive` bounds it.
-        Aggregate(summaries, "exclusive", settled_by=_SETTLED_BY),
-        Counts(samples, samples, 0),
-        unsuitable,
-        notes=notes,
-        duration_s=known.duration_s,
-        total=None if total is None else float(round(total)),
-    )
-
-
-# ---- both -----------------------------------------------------------------------------------
-
-
-def _run(
-    source: Source,
-    kind: str,
-    known: Facts | None,
-    evidence: Requests | Aggregate,
-    counts: Counts,
-    unsuitable: dict[str, str],
-    *,
-    notes: tuple[str, ...],
-    duration_s: float | None,
-    total: float | None,
-) -> Run:
-    unsuitable = {"itl": _NO_ITL, **unsuitable}
-    words: said.Said = known.log.said if known else {}
-    if known is not None:
-        unsuitable = _by_verdict(known, unsuitable)
-        notes = (*notes, *_notes(known))
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format=f"{NAME} {kind}",
-        tool=TITLE,
-        evidence=evidence,
-        counts=counts,
-        tool_version=words.get("loadgen_version", "").partition(" ")[0] or None,
-        load=known.load if known else None,
-        duration_s=duration_s,
-        date=words.get("test_datetime", "")[:10] or None,
-        total_output_tokens=None if known is None or known.invalid else total,
-        streaming=False if known and known.scenario == "Offline" else None,
-        definitions=DEFINITIONS,
-        tool_reported=known.reported if known else {},
-        unsuitable=unsuitable,
-        notes=notes,
-    )
-
-
-def _by_verdict(known: Facts, unsuitable: dict[str, str]) -> dict[str, str]:
-    """Nothing of an INVALID run, or of one with unexplained errors, may pass."""
-    if known.invalid:
-        reason = f"LoadGen calls the run INVALID ({known.invalid}): run again with what it asks for"
-        return dict.fromkeys(_EVERY, reason)
-    if known.other_errors:
-        kinds = ", ".join(
-            f"{said_} x{n}" for said_, n in known.log.messages.most_common(4) if said_ != facts.ONE_TOKEN
-        )
-        return dict.fromkeys(_EVERY, _ERRORS.format(known.log.errors, kinds or "of unknown kind"))
-    if not known.logs_tokens:
-        return {"error_rate": _BLIND, **unsuitable}
-    return unsuitable
-
-
-def _notes(known: Facts) -> tuple[str, ...]:
-    words = known.log.said
-    notes = [f"LoadGen calls the run INVALID: {known.invalid}"] if known.invalid else []
-    if known.one_token:
-        notes.append(
-            f'LoadGen logged {known.one_token} x "{facts.ONE_TOKEN}" and still says {words["result is"]}'
-        )
-    if known.scenario == "Server" and known.logs_tokens:
-        limits = [words.get(f"{metric}_latency (ns)", "") for metric in ("ttft", "tpot")]
-        if all(limit.isdigit() for limit in limits):
-            ttft, tpot = (int(limit) / 1e6 for limit in limits)
-            notes.append(
-                f"LoadGen's own bounds were P99 TTFT {ttft:g} ms and P99 TPOT {tpot:g} ms; Server and"
-                " Interactive runs differ in nothing else"
-            )
-    early = [
-        f"{name}: {text.rstrip('.')}"
-        for name in ("TTFT", "TPOT")
-        if (text := words.get(f"{name.lower()} early stopping result", "")) and "unsuccessful" not in text
-    ]
-    if known.scenario == "Server" and "unsuccessful" in words.get("tpot early stopping result", ""):
-        early = ["TTFT was not tested, because TPOT's test failed first"]
-    if early:
-        notes.append(f"LoadGen's early stopping (99 % confidence): {'; '.join(early)}")
-    return (*notes, *_rate_note(known), *_warnings(known))
-
-
-def _rate_note(known: Facts) -> tuple[str, ...]:
-    """A note when the system under test fell behind its schedule, or the schedule behind the target."""
-    words = known.log.said
-    rates = [
-        said.number_of(known.log.source, words, label)
-        for label in ("completed samples per second", "scheduled samples per second")
-    ]
-    if known.scenario != "Server" or not rates[0] or not rates[1] or rates[0] >= 0.9 * rates[1]:
-        return ()
-    return (f"{rates[0]:g} samples/s completed of {rates[1]:g} scheduled: the system under test fell behind",)
-
-
-def _warnings(known: Facts) -> tuple[str, ...]:
-    n = known.log.warnings
-    return (f"LoadGen logged {n} warnings; see mlperf_log_detail.txt",) if n else ()
+def file_name(source: Source) -> str:
+    """The name without folder and .gz; empty for stdin."""
+    return "" if source.path is None else source.path.name.removesuffix(".gz")

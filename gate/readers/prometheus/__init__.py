@@ -8,22 +8,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from ...model import Run
+from .._format import Format
 from .._source import Source
-from . import runs, scrapes, windows
-from .scrapes import Scrape
 
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
 SIDE_FILES: Mapping[str, str] = {}
-
-_TYPE = re.compile(
-    r"^# TYPE (?:\S+|\"[^\"]+\") (?:counter|gauge|histogram|summary|untyped|unknown|info)\s*$", re.M
+FORMATS: Sequence[Format] = (
+    Format(
+        files=(
+            "Prometheus or OpenMetrics text, `query` or `query_range` answers, of vLLM, SGLang, "
+            "TensorRT-LLM, Triton and OTel `gen_ai.server`; a series of scrapes together"
+        ),
+        evidence="histogram, one run a window between two scrapes",
+        reads="buckets, outcomes, tokens, process start; the gateway's counter named by `evidence.attempted`",
+        cannot=(
+            "everything without that counter; windows with a restart, a counter that fell or a series "
+            "that vanished; TPOT where only gaps are observed; a bound inside a bucket"
+        ),
+        traps=(
+            "times are the server's; one scrape is one window since start; ten windows or more decide "
+            "P99; steps of a minute or more, shorter ones are not independent"
+        ),
+    ),
 )
-_BUCKET = re.compile(r"^[^\s{}\"#]+_bucket\{[^\n]*\ble=\"", re.M)
-_HINT = "scrape /metrics of vLLM, SGLang, TensorRT-LLM, Triton or an OpenTelemetry GenAI server"
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "the server's histogram: arrival (SGLang: creation of the request) to first output",
+    "tpot": "the server's histogram of one value a request: decode time / (tokens - 1)",
+    "itl": "the server's histogram: vLLM one gap an engine step, SGLang time of a chunk / its tokens",
+    "e2e": "the server's histogram: arrival to last output",
+}
+_TYPE = r"(?m)^# TYPE (?:\S+|\"[^\"]+\") (?:counter|gauge|histogram|summary|untyped|unknown|info)\s*$"
+_BUCKET = r"(?m)^[^\s{}\"#]+_bucket\{[^\n]*\ble=\""
 
 
 def sniff(source: Source, /) -> bool:
@@ -32,7 +50,7 @@ def sniff(source: Source, /) -> bool:
         return {"status", "data"} <= source.keys and '"resultType"' in source.head
     if source.shape != "text":
         return False
-    return _TYPE.search(source.head) is not None or _BUCKET.search(source.head) is not None
+    return re.search(_TYPE, source.head) is not None or re.search(_BUCKET, source.head) is not None
 
 
 def read(source: Source, /) -> Sequence[Run]:
@@ -42,71 +60,11 @@ def read(source: Source, /) -> Sequence[Run]:
 
 def read_set(sources: Sequence[Source], /) -> Sequence[Run]:
     """The windows of all files together, one series a folder. Raises InputError like `read`."""
-    series = _series(sources)
-    found = [run for one in series for run in _read_series(one)]
-    if found:
-        return found
-    raise sources[0].fail("no request finished between the scrapes", hint="scrape while there is traffic")
+    from . import series
+
+    return series.read(sources)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """None: every file is part of its series."""
     return {}
-
-
-def _series(sources: Sequence[Source]) -> list[list[Scrape]]:
-    """Scrapes that follow one another, in order: of one folder, or of all when folders hold one each."""
-    folders: dict[str, list[Scrape]] = {}
-    for source in sorted(sources, key=lambda one: _natural(one.name)):
-        folder = str(source.path.parent) if source.path is not None else ""
-        folders.setdefault(folder, []).extend(_scrapes(source))
-    if any(len(scrapes_) == 1 for scrapes_ in folders.values()):
-        folders = {"": [scrape for scrapes_ in folders.values() for scrape in scrapes_]}
-    return [_in_order(scrapes_) for scrapes_ in folders.values()]
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    """scrape-2 before scrape-10."""
-    return [(1, int(word), "") if word.isdecimal() else (0, 0, word) for word in re.split(r"(\d+)", name)]
-
-
-def _scrapes(source: Source) -> list[Scrape]:
-    want = scrapes.wanted(source)
-    found = scrapes.from_json(source, want) if source.shape == "object" else scrapes.from_text(source, want)
-    if not found:
-        raise source.fail("holds no sample", hint=_HINT)
-    return found
-
-
-def _in_order(found: list[Scrape]) -> list[Scrape]:
-    """By time where every scrape has one; answers to several queries at the same time are one scrape."""
-    if any(scrape.at is None for scrape in found):
-        return found
-    merged: dict[float, Scrape] = {}
-    for scrape in sorted(found, key=lambda one: one.at or 0.0):
-        assert scrape.at is not None
-        other = merged.setdefault(scrape.at, scrape)
-        if other is scrape:
-            continue
-        if any(other.values.get(key, value) != value for key, value in scrape.values.items()):
-            why = f"contradicts {other.source.name}: another value of the same series at the same time"
-            raise scrape.source.fail(why, hint="give the scrapes of one series, each once")
-        other.values |= scrape.values
-        other.starts |= scrape.starts
-    return list(merged.values())
-
-
-def _read_series(found: Sequence[Scrape]) -> list[Run]:
-    want = scrapes.wanted(found[0].source)
-    groups = windows.groups(found)
-    if not groups:
-        raise found[0].source.fail("holds no latency histogram of an engine that is known", hint=_HINT)
-    for scrape in found:
-        runs.check(scrape)
-    pairs = list(pairwise(found)) if len(found) > 1 else [(None, found[0])]
-    made: list[Run] = []
-    for group in groups:
-        alone = len(groups) == 1
-        ones = [windows.between(begin, end, group, want, alone=alone) for begin, end in pairs]
-        made += runs.make(ones, group, found[0].source.attempted_counter)
-    return made

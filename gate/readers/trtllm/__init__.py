@@ -10,36 +10,82 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...model import Run
+from .._format import Format
 from .._source import Source
-from . import bench, llm_api, serving
 
 NAME = "trtllm"
 TITLE = "TensorRT-LLM benchmark_serving, trtllm-bench, LLM API"
 SIDE_FILES: Mapping[str, str] = {}
-
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`benchmark_serving --save-result` (`--save-detailed`)",
+        evidence="requests or aggregate",
+        reads="`ttfts`, `e2els`, `output_lens`, `errors`, gaps; failed = `num_prompts` - completed",
+        cannot="TTFT, TPOT, ITL when not streamed (TTFT is -1 s)",
+        traps="`request_goodput:`; chat E2E includes the usage chunk",
+    ),
+    Format(
+        files="`trtllm-bench --request_json`, `--report_json`",
+        evidence="requests or aggregate",
+        reads="ns or ms, tokens; version and model from the report",
+        cannot="ITL; the load (`--set`); TTFT and TPOT without `--streaming`",
+        traps="offline, in process; a failure aborts the run; console logs are refused",
+    ),
+    Format(
+        files="LLM-API metric records",
+        evidence="requests",
+        reads="seconds; tokens by ids",
+        cannot="ITL, the load",
+        traps="`batch_wall_ms` is not a latency; missing records are failed",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
+    "be the empty role chunk",
+    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
+    "itl": "gap between two streamed chunks, the empty last one included, pooled over completed requests",
+    "e2e": "request sent to the last chunk with choices; chat: to the usage chunk after it (`e2els`)",
+}
+_SERVING = frozenset(("user_throughput", "avg_decoded_tokens_per_iter", "e2els"))
+_REQUEST = frozenset(("start_timestamp", "first_token_timestamp", "end_timestamp", "end_to_end_latency"))
+_REPORT = frozenset(("engine", "world_info", "request_info", "performance"))
+_METRICS = b'"MetricNames.'
 _LOG = "[TensorRT-LLM]"  # how every line of its console begins
 _SAVED = "run trtllm-bench with --report_json or --request_json and pass that file"
 
 
 def sniff(source: Source, /) -> bool:
     """By keys; also claims console logs, to refuse them with a sentence. Raises InputError if unreadable."""
-    return is_log(source) or serving.sniff(source) or bench.sniff(source) or llm_api.sniff(source)
+    return kind(source) is not None
 
 
-def is_log(source: Source) -> bool:
-    """Whether the file is what trtllm-bench prints (it begins like a JSON array)."""
-    return source.head.lstrip().startswith(_LOG)
+def kind(source: Source) -> str | None:
+    """log (which begins like a JSON array), records, requests, report or serving; None for another's file."""
+    if source.head.lstrip().startswith(_LOG):
+        return "log"
+    shape, keys = source.shape, source.keys
+    if shape == "object" and "records" in keys and source.data.find(_METRICS) >= 0:
+        return "records"
+    if shape in ("array", "objects") and keys >= _REQUEST:
+        return "requests"
+    if shape == "object" and keys >= _REPORT:
+        return "report"
+    serving = shape in ("object", "objects") and {"model_id", "num_prompts"} <= keys
+    return "serving" if serving and keys & _SERVING else None
 
 
 def read(source: Source, /) -> Sequence[Run]:
     """The runs in the file. Raises InputError for a console log and for what contradicts itself."""
-    if is_log(source):
+    found = kind(source)
+    if found == "log":
         raise source.fail(*_refusal(source))
-    if llm_api.sniff(source):
+    from . import bench, llm_api, serving
+
+    if found == "records":
         return [llm_api.run(source)]
-    if bench.is_requests(source):
+    if found == "requests":
         return [bench.requests_run(source)]
-    if bench.is_report(source):
+    if found == "report":
         return [bench.report_run(source)]
     runs = [serving.run(source, doc) for doc in source.docs()]
     if not runs:
@@ -59,12 +105,15 @@ def _refusal(source: Source) -> tuple[str, str, str]:
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Reports of trtllm-bench whose requests are among the files, known by number and mean E2E."""
-    requests = [source for source in sources if not is_log(source) and bench.is_requests(source)]
-    covered: dict[Source, str] = {}
-    for source in sources:
-        if is_log(source) or not bench.is_report(source):
-            continue
-        for other in requests:
-            if bench.same_run(source, other):
-                covered[source] = f"its requests are in {other.name}"
-    return covered
+    requests = [source for source in sources if kind(source) == "requests"]
+    reports = [source for source in sources if kind(source) == "report"]
+    if not requests or not reports:
+        return {}
+    from . import bench
+
+    return {
+        report: f"its requests are in {other.name}"
+        for report in reports
+        for other in requests
+        if bench.same_run(report, other)
+    }

@@ -19,8 +19,6 @@ from .. import _bench_serving as _bench
 from .. import _rows, _streaming
 from .._source import Doc, Source
 
-_REQUEST = frozenset(("start_timestamp", "first_token_timestamp", "end_timestamp", "end_to_end_latency"))
-_REPORT = frozenset(("engine", "world_info", "request_info", "performance"))
 _NOT_STREAMED = "trtllm-bench ran without --streaming, so no first token was seen; run it with --streaming"
 _ZERO_TPOT = (
     "the tool's TPOT percentiles count a response of one token as 0; --request_json gives the requests"
@@ -51,21 +49,6 @@ class _Row(msgspec.Struct):
     num_input_tokens: _Tokens = None
     num_total_output_tokens: _Tokens = None
     num_output_tokens: _Tokens = None  # its name in older releases
-
-
-def sniff(source: Source) -> bool:
-    """Whether the file is one of the two."""
-    return is_report(source) or is_requests(source)
-
-
-def is_report(source: Source) -> bool:
-    """Whether it is what --report_json writes."""
-    return source.shape == "object" and source.keys >= _REPORT
-
-
-def is_requests(source: Source) -> bool:
-    """Whether it is what --request_json writes."""
-    return source.shape in ("array", "objects") and source.keys >= _REQUEST
 
 
 # ---- requests -----------------------------------------------------------------------------

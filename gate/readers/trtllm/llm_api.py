@@ -15,7 +15,6 @@ from .. import _bench_serving as _bench
 from .. import _rows, _streaming
 from .._source import Doc, Source
 
-_MARK = b'"MetricNames.'
 _FAILED = ("timeout", "cancelled", "error")
 _DEFINITIONS = {
     "ttft": "arrival in the engine to first token (MetricNames.TTFT): no network",
@@ -43,11 +42,6 @@ class _Record(msgspec.Struct):
     output_token_ids: list[msgspec.Raw] | None = None
     finish_reason: str | None = None
     error: str | None = None
-
-
-def sniff(source: Source) -> bool:
-    """Whether it is one object with `records` that hold metrics of the LLM API."""
-    return source.shape == "object" and "records" in source.keys and source.data.find(_MARK) >= 0
 
 
 def run(source: Source) -> Run:

@@ -10,8 +10,8 @@ from ...model import Aggregate, Bools, Counts, Floats, Requests, Run
 from .. import _bench_serving as _bench
 from .. import _rows, _streaming
 from .._source import Doc, Source
+from . import DEFINITIONS
 
-_MARKS = frozenset(("user_throughput", "avg_decoded_tokens_per_iter", "e2els"))
 _DETAIL = "save per-request rows with --save-result --save-detailed"
 _NEVER_S = -1.0  # TTFT of every request under --non-streaming
 _NOT_STREAMED = (
@@ -20,21 +20,6 @@ _NOT_STREAMED = (
 )
 _NEVER = dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED)
 _ABSENT = "the file states no percentile of {}: name it in --percentile-metrics, or use --save-detailed"
-_DEFINITIONS = {
-    "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
-    "be the empty role chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, the empty last one included, pooled over completed requests",
-    "e2e": "request sent to the last chunk with choices; chat: to the usage chunk after it (`e2els`)",
-}
-
-
-def sniff(source: Source) -> bool:
-    """Whether the first object is a result of TensorRT-LLM's benchmark_serving.py."""
-    keys = source.keys
-    return (
-        source.shape in ("object", "objects") and {"model_id", "num_prompts"} <= keys and bool(keys & _MARKS)
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +58,7 @@ def run(source: Source, doc: Doc) -> Run:
         date=_bench.date(doc),
         total_output_tokens=found.tokens,
         streaming=False if never else found.streaming,
-        definitions=_DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=_bench.reported(doc, stated),
         unsuitable=found.unsuitable,
         notes=(

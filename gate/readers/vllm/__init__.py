@@ -6,17 +6,11 @@ does not hold the version that wrote it. Evidence for every rule: docs/readers.m
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import msgspec
-import numpy as np
-
-from ...model import Aggregate, Counts, Load, Requests, Run
-from .. import _rows
-from .._source import Doc, Source
-from . import aggregate, detailed
-from .common import NOT_STREAMED
+from ...model import Run
+from .._format import Format
+from .._source import Source
 
 NAME = "vllm"
 TITLE = "vLLM bench serve"
@@ -24,7 +18,56 @@ SIDE_FILES: Mapping[str, str] = {
     "*.pytorch.json": "the same metrics once more, for the PyTorch benchmark dashboard",
     "warmup.json": "the warm-up of a vLLM sweep",
 }
-
+FORMATS: Sequence[Format] = (
+    Format(
+        files=(
+            "`vllm bench serve --save-result --save-detailed`, `benchmark_serving.py` (0.6.3 to 0.33), "
+            "appended objects"
+        ),
+        evidence="requests",
+        reads=(
+            "`ttfts`, `latencies` (else TTFT + sum of `itls`), `output_lens`, `input_lens`, "
+            "`start_times`, `errors`; `itls` only for ITL"
+        ),
+        cannot=(
+            "TTFT, TPOT, ITL when answers came in one piece; the version unless in `--metadata "
+            "vllm_version=`; hardware unless `gpu=` or `hardware=`; an error inside a 200 stream (vLLM "
+            "records success)"
+        ),
+        traps=(
+            'aborted rows have a TTFT; empty error texts; "successes" with TTFT 0; ITL is per chunk, '
+            "not per token; old chat has two gaps too many; a client cap hides queueing; the tool's "
+            "goodput is over completed requests and duration"
+        ),
+    ),
+    Format(
+        files="the same without `--save-detailed`",
+        evidence="aggregate",
+        reads="mean, median, percentiles of TTFT, TPOT, ITL, E2E; every E2E from `latencies` (0.30 on)",
+        cannot=(
+            "joint goodput except by bounds; E2E without `e2el` in `--percentile-metrics`; TPOT of "
+            "single-token outputs"
+        ),
+        traps=(
+            "zeros of failed rows in `latencies`; no `failed` key: `num_prompts - completed`; all-zero "
+            "file = all failed; 0.6 swaps mean and median E2E; a file without `completed` is refused"
+        ),
+    ),
+    Format(
+        files="`vllm bench sweep serve`: `run=N.json`, `summary.json`",
+        evidence="aggregate or requests",
+        reads="as above, each run once",
+        cannot="as above",
+        traps="`warmup.json` left out; `run=N.failure.json` is exit 3 unless the run was repeated",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "request sent (after the client's concurrency cap) to first streamed chunk; "
+    "chat before 0.33: to the role chunk",
+    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
+    "itl": "gap between two streamed chunks, pooled over completed requests",
+    "e2e": "request sent to last streamed chunk (`latencies`)",
+}
 # TensorRT-LLM, SGLang and an InferenceX experiment (in seconds) began as the same script.
 _FORKS = frozenset(
     (
@@ -39,7 +82,7 @@ _FORKS = frozenset(
     )
 )
 # What vLLM's other commands write: key set -> what it is.
-_OTHERS: Sequence[tuple[frozenset[str], str]] = (
+OTHERS: Sequence[tuple[frozenset[str], str]] = (
     (
         frozenset(("avg_latency", "latencies", "percentiles")),
         "is the output of `vllm bench latency`: whole batches, no TTFT or TPOT of a request",
@@ -53,225 +96,35 @@ _OTHERS: Sequence[tuple[frozenset[str], str]] = (
         "is the output of `vllm bench startup`: no request was sent",
     ),
 )
-_FAILURE = frozenset(("run_number", "error_type", "error"))
-_PYTORCH = frozenset(("benchmark", "model", "metric"))
-_UNLIMITED_RPS = 1e6  # no client sends faster: a "rate" for "all at once"
-_QUEUED_S = 0.01  # a mean wait for the client cap worth telling
-
-_SERVE = "measure with `vllm bench serve --save-result --save-detailed`"
-
-_DEFINITIONS = {
-    "ttft": "request sent (after the client's concurrency cap) to first streamed chunk; "
-    "chat before 0.33: to the role chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, pooled over completed requests",
-    "e2e": "request sent to last streamed chunk (`latencies`)",
-}
-_REBUILT = "TTFT + sum of the gaps (the file has no `latencies`); the tool's own also waits for usage"
-
-
-# ---- which files --------------------------------------------------------------------------
+FAILURE = frozenset(("run_number", "error_type", "error"))
+PYTORCH = frozenset(("benchmark", "model", "metric"))
 
 
 def sniff(source: Source) -> bool:
     """By keys; also claims what other vLLM commands write, to refuse it with a sentence."""
     keys = source.keys
-    if source.shape == "array" and keys == _PYTORCH:
+    if source.shape == "array" and keys == PYTORCH:
         return True
     if not keys:
-        return source.shape == "text" and _is_sweep_table(source)
+        return source.shape == "text" and is_sweep_table(source)
     serve = {"model_id", "num_prompts"} <= keys or {"ttfts", "itls", "output_lens"} <= keys
-    return (serve and not keys & _FORKS) or keys >= _FAILURE or any(keys >= o for o, _ in _OTHERS)
+    return (serve and not keys & _FORKS) or keys >= FAILURE or any(keys >= o for o, _ in OTHERS)
 
 
-def _is_sweep_table(source: Source) -> bool:
-    header = source.head.partition("\n")[0].strip().split(",")
-    return {"run_number", "num_prompts", "tokenizer_id"} <= set(header)
+def is_sweep_table(source: Source) -> bool:
+    """Whether it is a sweep's table of its runs, by its header."""
+    return {"run_number", "num_prompts", "tokenizer_id"} <= set(source.header)
 
 
-def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
-    """In a sweep's folder: warm-ups, and summaries whose runs are there one by one."""
-    runs = {(_folder(s), number): s for s in sources if (number := _run_number(s)) is not None}
-    covered: dict[Source, str] = {}
-    for source in sources:
-        here = {number: s for (folder, number), s in runs.items() if folder == _folder(source)}
-        if source.shape == "array" and source.keys == _PYTORCH:
-            covered[source] = SIDE_FILES["*.pytorch.json"]
-        elif source.shape == "array":
-            covered |= _summary_or_runs(source, here)
-        elif source.keys >= _FAILURE:
-            if source.doc.count("run_number") in here:
-                covered[source] = "the failed run was repeated and its result is beside it"
-        elif _run_number(source) is None and source.keys >= {"run_number"}:
-            covered[source] = "it is the warm-up of a sweep"
-        elif source.shape == "text" and any(_inside(folder, _folder(source)) for folder, _ in runs):
-            covered[source] = "a table of the sweep's runs, which are there one by one"
-    return covered
-
-
-def _summary_or_runs(source: Source, here: Mapping[int, Source]) -> dict[Source, str]:
-    """Runs of a summary.json are counted once, from whichever side knows more of them."""
-    listed = {doc.count("run_number") for doc in _docs(source)}
-    if here and listed <= set(here):
-        return {source: "a list of the sweep's runs, which are there one by one"}
-    return {s: f"its run is also in {source.name}" for number, s in here.items() if number in listed}
-
-
-def _run_number(source: Source) -> int | None:
-    """N of a sweep's run=N.json; None for the warm-up and for every other file."""
-    if source.shape != "object" or "run_number" not in source.keys or source.keys >= _FAILURE:
-        return None
-    number = source.doc.number("run_number")
-    return int(number) if number is not None and number >= 0 else None
-
-
-def _folder(source: Source) -> str:
-    return str(source.path.parent) if source.path else ""
-
-
-def _inside(folder: str, parent: str) -> bool:
-    return folder == parent or folder.startswith((parent + "/", parent + "\\"))
-
-
-# ---- runs ---------------------------------------------------------------------------------
-
-
-def read(source: Source) -> Sequence[Run]:
+def read(source: Source, /) -> Sequence[Run]:
     """One Run an object. Raises InputError for what is no serving result or contradicts itself."""
-    if source.shape == "array" and source.keys == _PYTORCH:
-        raise source.fail("holds single metrics for a dashboard", hint="pass the result file beside it")
-    if source.shape == "text" and _is_sweep_table(source):
-        raise source.fail("is a table of a sweep's runs", hint="pass the sweep's folder, with its run=N.json")
-    runs = [_run(source, doc) for doc in _docs(source)]
-    if not runs:
-        raise source.fail("holds no run", hint="pass the JSON that --save-result writes, not a console log")
-    return runs
+    from . import run
+
+    return run.read(source)
 
 
-def _docs(source: Source) -> Iterator[Doc]:
-    if source.shape != "array":
-        yield from source.docs()
-        return
-    for number, fields in enumerate(source.array(dict[str, msgspec.Raw])):
-        yield Doc(source, fields, f"$[{number}]")
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """In a sweep's folder: warm-ups, and summaries whose runs are there one by one."""
+    from . import run
 
-
-def _run(source: Source, doc: Doc) -> Run:
-    _refuse(doc)
-    stated, notes = aggregate.statistics(doc)
-    summaries = {metric: aggregate.summary(doc, metric, named) for metric, named in stated.items()}
-    load, load_notes = _load(doc)
-    evidence: Requests | Aggregate
-    streaming: bool | None = None
-    if "ttfts" in doc:
-        evidence, more = detailed.requests(doc)
-        counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
-        streaming, unsuitable, odd = detailed.streaming(evidence)
-        more += [*detailed.against_totals(doc, counts, tokens), *odd]
-    else:
-        counts, more = aggregate.counts(doc)
-        evidence, tokens = aggregate.evidence(doc, summaries, counts), doc.number("total_output_tokens")
-        unsuitable = aggregate.unsuitable(doc, stated, evidence) if counts.completed else {}
-        streaming = False if NOT_STREAMED in unsuitable.values() else None
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format="vllm detailed" if isinstance(evidence, Requests) else "vllm aggregate",
-        tool=NAME,
-        evidence=evidence,
-        counts=counts,
-        tool_version=_first(doc, "vllm_version", "tool_version", "version"),
-        model=doc.text("model_id"),
-        hardware=_first(doc, "hardware", "gpu"),
-        load=load,
-        duration_s=_duration(doc),
-        date=_date(doc),
-        total_output_tokens=tokens,
-        streaming=streaming,
-        tokenizer=doc.text("tokenizer_id"),
-        definitions=_DEFINITIONS if "latencies" in doc else {**_DEFINITIONS, "e2e": _REBUILT},
-        tool_reported={m: aggregate.reported(s) for m, s in summaries.items() if s.percentiles},
-        unsuitable=unsuitable,
-        notes=(*notes, *load_notes, *more, *_goodput_note(doc, counts), *_queue_note(doc, load)),
-    )
-
-
-def _refuse(doc: Doc) -> None:
-    """What vLLM writes that is no measured serving run. Raises InputError."""
-    keys = doc.fields.keys()
-    if keys >= _FAILURE:
-        number, kind, error = (doc.text(key) for key in ("run_number", "error_type", "error"))
-        why = f"run {number} of the sweep failed: {kind}: {error}"
-        raise doc.source.fail(why, doc.at, "repeat the run, or remove the file if the run must not count")
-    for others, what in _OTHERS:
-        if keys >= others:
-            raise doc.source.fail(what, doc.at, _SERVE)
-    if "run_number" in doc and (doc.number("run_number") or 0) < 0:
-        raise doc.source.fail("is the warm-up of a sweep", doc.at, "pass its run=N.json files")
-    if "completed" in doc and "total_output_tokens" not in doc and "output_lens" not in doc:
-        why = "counts no output tokens: a pooling, embedding or trimmed run has no TTFT or TPOT to judge"
-        raise doc.source.fail(why, doc.at, "benchmark a generating endpoint and keep the whole file")
-
-
-def _date(doc: Doc) -> str | None:
-    """`date` is written as 20261129-145532, in the client's local time."""
-    found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})-\d{6}", doc.text("date") or "")
-    return "-".join(found.groups()) if found else None
-
-
-def _first(doc: Doc, *keys: str) -> str | None:
-    return next((text for key in keys if (text := doc.text(key))), None)
-
-
-def _duration(doc: Doc) -> float | None:
-    duration = doc.number("duration")
-    if duration is not None and duration < 0:
-        raise doc.source.fail(f"contradicts itself: a duration of {duration:g} s", f"{doc.at}.duration")
-    return duration or None
-
-
-def _load(doc: Doc) -> tuple[Load | None, list[str]]:
-    cap = doc.count("max_concurrency") or None
-    stated = doc.any("request_rate")
-    if stated is None:
-        return None, []
-    rate = doc.number("request_rate")
-    if doc.text("ramp_up_strategy"):
-        ends = f"{doc.text('ramp_up_start_rps')} to {doc.text('ramp_up_end_rps')} req/s"
-        return Load(burst=True), [f"the request rate ramps up from {ends}: no single load point"]
-    if rate is None and str(stated).lower() not in ("inf", "infinity"):
-        return None, ["the request rate is not a number: the load is not known"]
-    if rate is not None and rate <= 0:
-        raise doc.source.fail(f"a request rate of {rate:g} sends nothing", f"{doc.at}.request_rate")
-    if rate is not None and rate < _UNLIMITED_RPS:
-        return Load(request_rate=rate, cap=cap), []
-    notes = [f"a request rate of {rate:g} req/s sends everything at once: read as no limit"] if rate else []
-    return (Load(concurrency=cap) if cap else Load(burst=True)), notes
-
-
-# ---- notes --------------------------------------------------------------------------------
-
-
-def _goodput_note(doc: Doc, counts: Counts) -> list[str]:
-    good = doc.number("request_goodput") or doc.number("request_goodput:")  # the colon: up to 0.8
-    duration = doc.number("duration")
-    if good is None or not duration or not counts.completed:
-        return []
-    share = good * duration / counts.completed
-    return [
-        f"the tool says goodput {good:.4g} req/s: {share:.1%} of its completed requests, by bounds the file "
-        "does not hold and with single-token TPOT as 0; slo-gate counts over attempted"
-    ]
-
-
-def _queue_note(doc: Doc, load: Load | None) -> list[str]:
-    """An open loop that a client cap turned into a closed one: the wait is in no latency."""
-    waits_s = doc.floats("queue_times")
-    if load is None or load.request_rate is None or load.cap is None or waits_s is None or not len(waits_s):
-        return []
-    if (wait_s := float(np.nanmean(waits_s))) < _QUEUED_S:
-        return []
-    return [
-        f"requests waited {wait_s:.3g} s on average for the client's cap of {load.cap} before they were "
-        "sent; TTFT and E2E do not contain that, and the server did not see the stated rate"
-    ]
+    return run.companions(sources)

@@ -1,7 +1,4 @@
-"""LMBenchmark (LMCache; a CSV in seconds) and the InferenceX multi-turn client (a CSV in ms).
-
-Both write a row for each request that finished and none for one that failed.
-"""
+"""The columns of either CSV, as a run."""
 
 from __future__ import annotations
 
@@ -14,39 +11,11 @@ from datetime import datetime, timezone
 import numpy as np
 from msgspec import Struct
 
-from ..model import Floats, Load, Requests, Run
-from . import _rows, _streaming
-from ._source import Source
+from ...model import Floats, Load, Requests, Run
+from .. import _rows, _streaming
+from .._source import Source
+from . import DEFINITIONS, NAME, SECONDS, TITLE, columns_of
 
-NAME = "lmbenchmark"
-TITLE = "LMBenchmark"
-SIDE_FILES: Mapping[str, str] = {
-    "*_server_metrics.csv": "what the InferenceX client scraped from the server",
-    "*_gpu_transfer.csv": "what the InferenceX client scraped from the GPUs",
-    "benchmark_command.txt": "the command of an InferenceX run",
-    "vllm_command.txt": "the server's command of an InferenceX run",
-    "experiment_summary.csv": "one line a run of an InferenceX sweep",
-    "sequence_analysis_by_turn.csv": "token lengths by turn of an InferenceX sweep",
-    "workload_distribution_summary.txt": "token lengths of an InferenceX run",
-}
-
-_SECONDS = ("prompt_tokens", "generation_tokens", "ttft", "generation_time", "launch_time", "finish_time")
-_MULTITURN = (
-    "start_time_ms",
-    "ttft_ms",
-    "tpot_ms",
-    "latency_ms",
-    "input_num_tokens",
-    "output_num_tokens",
-    "output_num_first_chunk_tokens",
-    "client_id",
-)
-_DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft: send to first non-empty content",
-    "e2e": "ttft + generation_time: send to the end of the stream, after the last token",
-    "tpot": "not recorded; generation_time / (generation_tokens - 1)",
-    "itl": "not recorded",
-}
 _MULTITURN_DEFINITIONS: Mapping[str, str] = {
     "ttft": "ttft_ms; where the first chunk held k tokens, (k - 1) * tpot_ms more, which the tool took off",
     "e2e": "latency_ms: send to the end of the stream",
@@ -69,28 +38,13 @@ _MOST = 1e15  # milliseconds of any clock; beyond it lies no measurement
 _AGAIN = "run the benchmark again, or copy the file whole"
 
 
-def sniff(source: Source, /) -> bool:
-    """Whether the header is one of the two, by its columns."""
-    return source.shape == "text" and _columns_of(source.head) is not None
-
-
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """The one run of the file. Raises InputError when it is cut short, empty or not all numbers."""
-    wanted = _columns_of(source.head)
+    wanted = columns_of(source.head)
     if wanted is None:
         raise source.fail("has not the columns of LMBenchmark or of the InferenceX multi-turn client")
     cells = _cells(source, wanted)
-    return (_seconds(source, cells) if wanted is _SECONDS else _multiturn(source, cells),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: each CSV is a run."""
-    return {}
-
-
-def _columns_of(head: str) -> tuple[str, ...] | None:
-    header = {name.strip() for name in head.lstrip().partition("\n")[0].split(",")}
-    return next((wanted for wanted in (_SECONDS, _MULTITURN) if header.issuperset(wanted)), None)
+    return (_seconds(source, cells) if wanted is SECONDS else _multiturn(source, cells),)
 
 
 # ---- LMBenchmark --------------------------------------------------------------------------
@@ -120,7 +74,7 @@ def _seconds(source: Source, cells: Mapping[str, Floats]) -> Run:
         load=load,
         duration_s=_span(start_s, cells["finish_time"]),
         date=_day(first),
-        definitions=_DEFINITIONS,
+        definitions=DEFINITIONS,
         notes=(
             *_rows.failure_note(table, texts),
             *sent,

@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ..model import Bools, Floats
-from ._source import Source
+from ...model import Bools, Floats
+from .._source import Source
 
 UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second
 TIMES = ("start", "ttft", "e2e")

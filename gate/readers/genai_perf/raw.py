@@ -9,10 +9,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ..model import Floats, Gaps, Load, Requests, Run, Status, Summary
-from . import _genai_perf_summary as _summary
-from . import _rows
-from ._source import BROKEN, Source
+from ...model import Floats, Gaps, Load, Requests, Run, Status, Summary
+from .. import _rows
+from .._source import BROKEN, Source
+from . import DEFINITIONS, NAME
+from . import summary as _summary
 
 _SAME = 0.01  # mean chunks and mean tokens a request closer than this: a chunk is a token
 _NO_TOKENS = (
@@ -192,7 +193,7 @@ def _run(source: Source, at: str, experiment: _Experiment, facts: _summary.Told 
         input=source.name,
         sha256=source.sha256,
         format="genai-perf raw",
-        tool=_summary.NAME,
+        tool=NAME,
         evidence=rows,
         counts=counted,
         model=(facts.model() if facts else None) or _payload(experiment.requests[0]),
@@ -200,7 +201,7 @@ def _run(source: Source, at: str, experiment: _Experiment, facts: _summary.Told 
         duration_s=_span_s(answers),
         total_output_tokens=total,
         streaming=streaming,
-        definitions=_summary.DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=facts.reported() if facts else {},
         unsuitable=_unsuitable(rows, streaming, unknown),
         notes=(

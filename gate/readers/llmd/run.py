@@ -1,8 +1,4 @@
-"""llm-d benchmark report v0.1, v0.2 and v0.2.1, YAML or JSON: aggregates of another tool's run.
-
-Every metric carries its own unit. The report is a conversion: what a number means depends on the tool
-that ran, and some converters lose failures or call another quantity TPOT.
-"""
+"""A report of llm-d as a run: its latencies in seconds, and what its converter made of them."""
 
 from __future__ import annotations
 
@@ -11,15 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 
-from ..model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
-from . import _llmd_report as _report
-from ._llmd_report import WHOLE, Stat, Told
-from ._rows import MISMATCH
-from ._source import Source
-
-NAME = _report.NAME
-TITLE = "llm-d benchmark report"
-SIDE_FILES: Mapping[str, str] = {"run_metadata.yaml": "llm-d-benchmark's record of its harness"}
+from ...model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
+from .._rows import MISMATCH
+from .._source import Source
+from . import report as _report
+from .report import WHOLE, Stat, Told
 
 _BLOCKS = {
     "ttft": "time_to_first_token",
@@ -31,9 +23,6 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNIT = re.compile(r"(s|ms|us|ns)(?:/token)?")
 _NAMES = ["p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"]
 _PERCENTILES = {name: float(name[1:].replace("p", ".")) for name in _NAMES}
-_TOP = re.compile(rb"^(?:metrics|results):[ \t]*(?:#.*)?\r?$", re.M)
-_MARK = re.compile(rb"^ *(?:request_performance|time_to_first_token|request_latency):", re.M)
-_SNIFFED = 1 << 20  # bytes: `native` settings may stand before what tells
 _COUNT_MAX = 1e12
 _ROUNDING = 1e-9
 _TPOT_LOW = 0.7  # below this share of (E2E - TTFT) / (tokens - 1), both of means, it is another quantity
@@ -68,18 +57,7 @@ _TPOT_OF = {
 }
 
 
-def sniff(source: Source, /) -> bool:
-    """Whether it is a report, whole or cut short, by its top-level keys."""
-    if source.shape == "object":
-        keys = source.keys
-        return "scenario" in keys and ({"version", "metrics"} <= keys or {"version", "results"} <= keys)
-    if source.shape != "text":
-        return False
-    head = bytes(source.data[:_SNIFFED])
-    return _TOP.search(head) is not None and _MARK.search(head) is not None
-
-
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """The one run of the report. Raises InputError when it is broken or contradicts itself."""
     told = _report.told(source, _report.document(source))
     counts, blind = _counts(source, told)
@@ -119,11 +97,6 @@ def read(source: Source, /) -> Sequence[Run]:
             notes=_notes(told, counts, blind),
         )
     ]
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: a report is one run."""
-    return {}
 
 
 # ---- what it means ------------------------------------------------------------------------

@@ -1,13 +1,7 @@
-"""LLMPerf (ray-project/llmperf, token_benchmark_ray.py): *_individual_responses.json and *_summary.json.
-
-The individual file has a row for each request; the summary beside it (same prefix) has model,
-concurrency and the tool's own percentiles. Its `inter_token_latency_s` contains the TTFT: it is
-shown as what LLMPerf reports and never judged as ITL or TPOT.
-"""
+"""A run of LLMPerf, from its rows or from its summary."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
-from .. import units
-from ..model import (
+from ... import units
+from ...model import (
     Aggregate,
     Bools,
     Counts,
@@ -26,23 +20,11 @@ from ..model import (
     Run,
     Status,
 )
-from . import _llmperf_summary as _said
-from . import _rows
-from ._source import Doc, Source
+from .. import _rows
+from .._source import Doc, Source
+from . import DEFINITIONS, NAME, TITLE, sniff
+from . import summary as _said
 
-NAME = "llmperf"
-TITLE = "LLMPerf"
-SIDE_FILES: Mapping[str, str] = {
-    "*_correctness_summary.json": "the result of LLMPerf's correctness test, not a benchmark",
-    "*_correctness_individual_responses.json": "the answers of LLMPerf's correctness test",
-}
-
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft_s: send to first non-empty content",
-    "e2e": "end_to_end_latency_s: send to the end of the stream, after the last token",
-    "tpot": "not reported; (end_to_end_latency_s - ttft_s) / (number_output_tokens - 1)",
-    "itl": "inter_token_latency_s: (TTFT + gaps) / tokens or chunks, one value a request; contains TTFT",
-}
 _ROWS = "_individual_responses.json"
 _ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
 _SAME = 1e-6  # relative; the summary is computed from the very rows
@@ -86,18 +68,7 @@ class _Row(msgspec.Struct):
     error_msg: str | None = None
 
 
-def sniff(source: Source, /) -> bool:
-    """Whether the file is LLMPerf's rows or summary. Raises InputError only if unreadable."""
-    if source.shape == "array":  # by its head, so that a file cut short is still recognised
-        head = source.head
-        return all(
-            re.search(rf'"{key}"\s*:', head)
-            for key in ("inter_token_latency_s", "request_output_throughput_token_per_s")
-        )
-    return source.shape == "object" and {"version", "results_ttft_s_mean"} <= source.keys
-
-
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
     if source.shape == "empty":
         raise source.fail("is empty", hint="run the benchmark again")
@@ -108,7 +79,7 @@ def read(source: Source, /) -> Sequence[Run]:
     return (_read_summary(source, source.doc),)
 
 
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
     """The summaries whose rows are among the files: same prefix, or the same numbers."""
     rows = [source for source in sources if source.shape == "array"]
     taken: dict[Source, str] = {}

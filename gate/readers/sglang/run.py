@@ -1,40 +1,23 @@
-"""SGLang `bench_serving`: JSON lines, one a run, always appended to the same file.
-
-Arrays in seconds (with --output-details), statistics in milliseconds; no start times, no E2E of a
-request and no count of failures. Also the summary a Together baseline nests under `metrics`.
-"""
+"""A line of SGLang's file, with arrays or without, or the summary that Together nests, as a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
-from ..model import Aggregate, Counts, Floats, Load, Requests, Run, Status
-from . import _bench_serving as _bench
-from . import _rows, _streaming
-from ._source import Doc, Source
+from ...model import Aggregate, Counts, Floats, Load, Requests, Run, Status
+from .. import _bench_serving as _bench
+from .. import _rows, _streaming
+from .._source import Doc, Source
+from . import DEFINITIONS, NAME
 
-NAME = "sglang"
-TITLE = "SGLang bench_serving"
-SIDE_FILES: Mapping[str, str] = {}
-
-_KEYS = ("total_output_tokens_retokenized", "mean_e2e_latency_ms", "sharegpt_output_len")
-_WRAPPED = frozenset(("hw", "framework", "conc", "isl", "osl", "metrics"))
 _DETAIL = "save per-request rows with --output-details"
 _FEW = 0.01  # share of odd responses that cannot decide a P99
 _MOST = 0.95
 
-_DEFINITIONS = {
-    "ttft": "request sent (after the client's concurrency cap) to first non-empty text, reasoning included",
-    "tpot": "(latency - TTFT) / (output tokens - 1), only where there are two tokens or more; output tokens "
-    "are the server's usage where the stream carries it, else the requested length",
-    "itl": "gap between two streamed chunks, pooled over completed requests; backend sglang: gap per token",
-    "e2e": "request sent to the last line of the stream, usage and [DONE] included; not kept per request: "
-    "rebuilt as TTFT + sum of the gaps",
-}
 _REBUILT = "E2E is TTFT + sum of the gaps: the file keeps none, and the tool's own runs to the stream's end"
 _BLIND = (
     "the file says neither how many requests were sent nor how many failed; attempted is taken as the "
@@ -67,26 +50,10 @@ class _Found:
     notes: tuple[str, ...] = ()
 
 
-# ---- which files --------------------------------------------------------------------------
-
-
-def sniff(source: Source, /) -> bool:
-    """By the keys of the first object. Raises InputError only if unreadable."""
-    if source.shape not in ("object", "objects"):
-        return False
-    keys = source.keys
-    return sum(key in keys for key in _KEYS) >= 2 or (keys >= _WRAPPED and "tput_per_gpu" not in keys)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: SGLang writes one file, and every line of it is a run of its own."""
-    return {}
-
-
 # ---- runs ---------------------------------------------------------------------------------
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """One Run a line. Raises InputError for what is no serving result or contradicts itself."""
     runs = [_wrapped(source, doc) if "metrics" in doc else _run(source, doc) for doc in source.docs()]
     if not runs:
@@ -115,7 +82,7 @@ def _run(source: Source, doc: Doc) -> Run:
         duration_s=duration_s,
         total_output_tokens=found.tokens,
         streaming=found.streaming,
-        definitions=_DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=_bench.reported(doc, stated),
         unsuitable=found.unsuitable,
         notes=(
@@ -320,7 +287,7 @@ def _wrapped(source: Source, doc: Doc) -> Run:
         date=day if len(day) == 10 and day.count("-") == 2 else None,
         total_output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
         streaming=False if _streaming.NOT_STREAMED in unsuitable.values() else None,
-        definitions={**_DEFINITIONS, "e2e": "request sent to the end of the stream"},
+        definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
         tool_reported=_bench.reported(metrics, stated),
         unsuitable={**unsuitable, "error_rate": _BLIND.format(completed)},
         notes=(f"a {doc.text('framework')} summary kept as a baseline: the run's own file has more",),

@@ -1,40 +1,23 @@
-"""genai-bench (sgl-project): one JSON a run with a row for each request; experiment_metadata.json beside.
-
-Times are in the file's `_time_unit` (0.0.1 has none: seconds). Rows are in order of completion, without
-start times. The tool's statistics leave out its warm-up and cool-down rows; the rows have them.
-"""
+"""A run of genai-bench: its rows, its statistics, and the metadata beside it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 
-from ..model import Bools, Floats, Load, Requests, Run, Status, ToolReported
-from . import _rows, _streaming
-from ._source import Doc, Source
+from ...model import Bools, Floats, Load, Requests, Run, Status, ToolReported
+from .. import _rows, _streaming
+from .._source import Doc, Source
+from . import DEFINITIONS, IS_METADATA, NAME, TITLE
 
-NAME = "genai-bench"
-TITLE = "genai-bench"
-SIDE_FILES: Mapping[str, str] = {
-    "*experiment_metadata.json": "the description of a genai-bench experiment",
-}
-
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft: send to first content or reasoning chunk",
-    "e2e": "e2e_latency: send to the usage chunk, [DONE] or the end of the stream, after the last token",
-    "tpot": "tpot: (e2e_latency - ttft) / (num_output_tokens - 1); answers of one token are dropped",
-    "itl": "not recorded; output_inference_speed is 1 / tpot",
-}
 _METRICS = {"ttft": "ttft", "e2e": "e2e_latency", "tpot": "tpot"}  # ours -> the tool's
 _PERCENTS = (25, 50, 75, 90, 95, 99)
 _UNITS = {"s": 1.0, "ms": 1e-3}
 _METADATA = "experiment_metadata.json"
-_IS_METADATA = frozenset(("benchmark_version", "api_backend", "traffic_scenario"))
-_IS_RUN = re.compile(r'\s*\{\s*"aggregated_metrics"\s*:\s*\{\s*"scenario"')
 _AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
 _NO_GAPS = (
@@ -76,23 +59,12 @@ class _Aggregated(msgspec.Struct):
     total_arrivals: int | None = None
 
 
-def sniff(source: Source, /) -> bool:
-    """Whether genai-bench wrote it: a run (also cut short) or the metadata under another name."""
-    if source.shape == "broken":
-        return _IS_RUN.match(source.head) is not None
-    return source.shape == "object" and _is_ours(source.keys)
-
-
-def _is_ours(keys: frozenset[str]) -> bool:
-    return keys >= {"aggregated_metrics", "individual_request_metrics"} or keys >= _IS_METADATA
-
-
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
     doc = source.doc
     if source.shape == "objects":
         raise source.fail("holds several JSON objects", hint=_AGAIN)
-    if source.keys >= _IS_METADATA:
+    if source.keys >= IS_METADATA:
         raise source.fail("describes a genai-bench experiment and holds no request", hint=_RUN_FILE)
     said = doc.get("aggregated_metrics", _Aggregated)
     rows = doc.get("individual_request_metrics", list[_Row])
@@ -105,14 +77,6 @@ def read(source: Source, /) -> Sequence[Run]:
 
 
 _RUN_FILE = "pass the run's own file beside it, named SCENARIO_TASK_num_concurrency_N_time_Ss.json"
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """The metadata under another name, where there is a run too."""
-    metadata = [s for s in sources if s.shape == "object" and s.keys >= _IS_METADATA]
-    if len(metadata) == len(sources):
-        return {}
-    return dict.fromkeys(metadata, "it describes the experiment and holds no request")
 
 
 # ---- rows ---------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..model import Load
-from ._source import BROKEN, Source
+from ...model import Load
+from .._source import BROKEN, Source
+from . import NAME
 
-NAME = "llm-d"
 WHOLE = "convert the tool's own result again, and keep the report as llm-d-benchmark wrote it"
 _ISO = re.compile(r"PT(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?")
 

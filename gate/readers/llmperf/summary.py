@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from ..errors import InputError
-from ..model import Counts, Load, Summary, ToolReported
-from ._source import Doc
+from ...errors import InputError
+from ...model import Counts, Load, Summary, ToolReported
+from .._source import Doc
 
 _METHOD = "pandas linear over completed requests"
 FIELDS = {"ttft": "ttft_s", "e2e": "end_to_end_latency_s", "itl": "inter_token_latency_s"}

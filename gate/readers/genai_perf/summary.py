@@ -8,23 +8,17 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Struct
 
-from ..errors import InputError
-from ..model import Aggregate, Counts, Load, Run, Summary, ToolReported
-from . import _nvidia
-from ._nvidia import Stat
-from ._source import Source
+from ...errors import InputError
+from ...model import Aggregate, Counts, Load, Run, Summary, ToolReported
+from .. import _nvidia
+from .._nvidia import Stat
+from .._source import Source
+from . import DEFINITIONS, NAME
 
-NAME = "genai-perf"
 RAW = "the raw profile_export.json"
 ONE_CHUNK = "most answers came in one chunk, which hides the time of a token; stop the server's buffering"
 NOT_STREAMING = "the run did not stream, so there is no time to first token; run it with --streaming"
 INVISIBLE = "GenAI-Perf writes no file when a request fails: failures cannot be seen in its results"
-DEFINITIONS = {
-    "ttft": "time_to_first_token = first response with content - request start",
-    "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output tokens - 1), whole ns",
-    "itl": "not reported: its inter_token_latency is one mean a request",
-    "e2e": "request_latency = last response with content - request start",
-}
 _TAGS = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
 _OTHERS = (
     *("request_count", "request_throughput", "request_goodput"),

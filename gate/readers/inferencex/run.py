@@ -1,9 +1,4 @@
-"""InferenceX (before: InferenceMAX): agg_*.json of process_result.py, agg_bmk.json lists, agentic rows.
-
-All in seconds without a suffix; `*_intvty` is 1 / TPOT and never read. The raw file that an agg_ file
-is made from has the shape of a vLLM result and is read by that reader; an experiment that writes
-seconds into the same shape is read here.
-"""
+"""Rows of InferenceX: of process_result.py, of its agentic runs, of an experiment in seconds."""
 
 from __future__ import annotations
 
@@ -12,17 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..model import Aggregate, Counts, Load, Run
-from . import _bench_serving as _bench
-from ._source import Doc, Source
+from ...model import Aggregate, Counts, Load, Run
+from .. import _bench_serving as _bench
+from .._source import Doc, Source
+from . import DEFINITIONS, NAME, ROW
 
-NAME = "inferencex"
-TITLE = "InferenceX / InferenceMAX"
-SIDE_FILES: Mapping[str, str] = {}
-
-_ROW = frozenset(("hw", "conc", "model", "framework", "precision"))
-_BODY = frozenset(("tput_per_gpu", "request_metrics"))
-_EXPERIMENT = frozenset(("model_id", "num_prompts", "good_completed"))
 _AGENTIC = "num_requests_total"
 _PREFIX = "agg_"
 _BLIND = (
@@ -33,12 +22,6 @@ _MEAN_GAPS = (
     "it is AIPerf's mean of each request, the same numbers as TPOT; AIPerf's profile_export.jsonl has more"
 )
 _ABSENT = "the file states no percentile of {} (0.0 stands for not measured); pass the raw result"
-_DEFINITIONS = {
-    "ttft": "request sent to first streamed chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, pooled over completed requests",
-    "e2e": "request sent to last streamed chunk",
-}
 _OF_AIPERF = {
     "ttft": "AIPerf's time_to_first_token",
     "tpot": "AIPerf's inter_token_latency: (E2E - TTFT) / (output tokens - 1), one value a request",
@@ -54,15 +37,7 @@ _OLD_TOTAL = (
 # ---- which files --------------------------------------------------------------------------
 
 
-def sniff(source: Source, /) -> bool:
-    """By the keys of the first row. Raises InputError only if unreadable."""
-    if source.shape not in ("object", "objects", "array"):
-        return False
-    keys = source.keys
-    return (keys >= _ROW and bool(keys & _BODY)) or (keys >= _EXPERIMENT and "p99_ttft_ms" not in keys)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
     """Summaries of a raw file beside them; lists whose rows are there one by one, or rows of a list."""
     covered: dict[Source, str] = {}
     for source in sources:
@@ -99,7 +74,7 @@ def _text(doc: Doc) -> bytes:
 # ---- runs ---------------------------------------------------------------------------------
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def read(source: Source) -> Sequence[Run]:
     """One Run a row. Raises InputError when there is none or one contradicts itself."""
     runs = [_run(source, doc) for doc in _docs(source)]
     if not runs:
@@ -118,7 +93,7 @@ def _docs(source: Source) -> Iterator[Doc]:
 def _run(source: Source, doc: Doc) -> Run:
     if "num_prompts" in doc:
         return _experiment(source, doc)
-    if not doc.fields.keys() >= _ROW:
+    if not doc.fields.keys() >= ROW:
         raise source.fail("is no row of InferenceX", doc.at, _bench.WHOLE)
     return _agentic(source, doc) if _AGENTIC in doc else _fixed(source, doc)
 
@@ -138,7 +113,7 @@ def _fixed(source: Source, doc: Doc) -> Run:
         model=doc.text("model"),
         hardware=_hardware(doc),
         load=_load(doc),
-        definitions=_DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=_bench.reported(doc, stated),
         unsuitable={**dict.fromkeys((*metrics, "error_rate"), _BLIND), **_zeros(stated)},
         notes=_provenance(doc),
@@ -251,7 +226,7 @@ def _experiment(source: Source, doc: Doc) -> Run:
         duration_s=duration_s,
         date=_bench.date(doc),
         total_output_tokens=doc.number("total_output_tokens"),
-        definitions=_DEFINITIONS,
+        definitions=DEFINITIONS,
         tool_reported=_bench.reported(doc, stated),
         unsuitable=_bench.unsuitable(stated, evidence, _ABSENT) if completed else {},
         notes=(

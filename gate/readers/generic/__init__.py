@@ -1,0 +1,65 @@
+"""The documented row format for home-made harnesses: JSON lines, a JSON array or CSV (DESIGN section 6).
+
+One row a request: start_s, ttft_s, e2e_s (or _ms, _us, _ns), output_tokens, input_tokens, error,
+cancelled, warmup; run, concurrency and request_rate split the rows into runs; model, tool,
+tool_version, hardware and session are constant columns; itl_s is a list of gaps (JSON only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "generic"
+TITLE = "generic rows"
+SIDE_FILES: Mapping[str, str] = {}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`.jsonl`, `.json` array, `.csv` of any harness",
+        evidence="requests",
+        reads="see below",
+        cannot="metrics without their column; TPOT without `output_tokens`; ITL without `itl_*`",
+        traps=(
+            "two units for one quantity, a decimal comma, an unknown word, a blank load among several are "
+            "errors"
+        ),
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "the column ttft_s: send to first token, as the harness measured it",
+    "e2e": "the column e2e_s: send to last token; without it ttft_s + the sum of itl_s",
+    "tpot": "(E2E - TTFT) / (output_tokens - 1)",
+    "itl": "the list itl_s: gaps between chunks",
+}
+# Keys by which a row of another tool is known even where it has a ttft or e2e column too.
+_FOREIGN = {"inter_token_latency_s", "request_output_throughput_token_per_s"}
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether the rows have a ttft_* or e2e_* column and no other tool's. Asked after all other readers."""
+    from . import columns
+
+    if source.shape not in ("object", "objects", "array", "text") or not columns.has_latency(source):
+        return False
+    if source.shape == "object" and not columns.by_line(source):
+        return False  # one indented object is somebody's configuration or summary, not a row
+    return _FOREIGN.isdisjoint(columns.head_columns(source))
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """One run for each (run, concurrency, request_rate), in order of appearance.
+
+    Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
+    means nothing, or a constant that changes within a run.
+    """
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """None: a home-made file stands alone."""
+    return {}

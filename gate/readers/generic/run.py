@@ -1,0 +1,360 @@
+"""Rows of a home-made harness, in base units, as runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
+from .. import _rows
+from .._source import Source
+from . import NAME
+from . import columns as _columns
+
+# What people call our columns; difflib finds misspellings, not synonyms.
+_SYNONYMS = {
+    "latency": "e2e_s",
+    "request_latency": "e2e_s",
+    "e2el": "e2e_s",
+    "end_to_end_latency": "e2e_s",
+    "total_time": "e2e_s",
+    "duration": "e2e_s",
+    "time_to_first_token": "ttft_s",
+    "first_token_latency": "ttft_s",
+    "completion_tokens": "output_tokens",
+    "generation_tokens": "output_tokens",
+    "output_len": "output_tokens",
+    "prompt_tokens": "input_tokens",
+    "input_len": "input_tokens",
+    "timestamp": "start_s",
+    "start_time": "start_s",
+    "launch_time": "start_s",
+    "inter_token_latencies": "itl_s",
+    "itls": "itl_s",
+}
+_FAILURES = {"success", "ok", "failed", "status", "status_code", "error_msg", "error_code", "error_message"}
+_DOC = "see docs/readers.md#generic for the columns"
+_ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
+_ONE_CHUNK = (
+    "most answers came in one chunk (under 0.1 ms a token): decode time was not seen;"
+    " check that the harness streams and stamps the first token"
+)
+
+
+class _Rows(Struct, frozen=True, eq=False):
+    """The whole file in base units, before it is split into runs."""
+
+    table: _columns.Table
+    times_s: Mapping[str, Floats]  # start, ttft, e2e where recorded
+    gaps_s: Floats | None
+    gap_counts: Floats | None  # a row; NaN where it has no list
+    definitions: Mapping[str, str]
+    unsuitable: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def read(source: Source) -> Sequence[Run]:
+    """One run for each (run, concurrency, request_rate), in order of appearance.
+
+    Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
+    means nothing, or a constant that changes within a run.
+    """
+    if source.shape in ("empty", "binary"):
+        raise source.fail("is empty" if source.shape == "empty" else "is not text", hint=_DOC)
+    columns = _columns.head_columns(source)
+    wanted = source.gaps or not any(name in columns for name in _columns.TIME_COLUMNS if name[:3] == "e2e")
+    table = _columns.load(source, gaps=wanted)
+    if not table.size:
+        raise source.fail("holds no requests", hint="write one row a request; " + _DOC)
+    rows = _in_base_units(source, table, columns)
+    kind = {"text": "csv", "array": "json"}.get(source.shape, "jsonl")
+    return tuple(_run(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
+
+
+# ---- the whole file -----------------------------------------------------------------------
+
+
+def _in_base_units(source: Source, table: _columns.Table, columns: Sequence[str]) -> _Rows:
+    named = {time: _only(source, time, table.numbers, _columns.TIME_COLUMNS) for time in _columns.TIMES}
+    times_s = {
+        time: _finite(table.numbers[name]) / _columns.TIME_COLUMNS[name][1]
+        for time, name in named.items()
+        if name
+    }
+    if not times_s.keys() & {"ttft", "e2e"}:
+        raise _no_latency(source, columns)
+    gap_name = _only(source, "itl", table.gaps, dict.fromkeys(_columns.GAP_COLUMNS, ("itl", 0)))
+    values, lengths = table.gaps[gap_name] if gap_name else (None, None)
+    gaps_s = values / _columns.GAP_COLUMNS[gap_name] if gap_name and values is not None else None
+    definitions = {time: f"the column {name}" for time, name in named.items() if name and time != "start"}
+    notes = _column_notes(columns, table)
+    if "e2e" not in times_s and gaps_s is not None and lengths is not None:
+        times_s["e2e"] = times_s["ttft"] + _sums(gaps_s, lengths)
+        definitions["e2e"] = f"{named['ttft']} + the sum of {gap_name}"
+        notes = (*notes, "E2E is TTFT + the sum of the gaps, because there is no e2e column")
+    if {"ttft", "e2e"} <= times_s.keys() and "output_tokens" in table.numbers:
+        definitions["tpot"] = "(E2E - TTFT) / (output_tokens - 1)"
+    if gap_name:
+        definitions["itl"] = f"the list {gap_name}"
+    unsuitable = _unsuitable(times_s, table, columns)
+    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, unsuitable, notes)
+
+
+def _only(
+    source: Source, what: str, found: Mapping[str, object], columns: Mapping[str, tuple[str, float]]
+) -> str | None:
+    """The column of a quantity that holds values; two are an error, because one of them is wrong."""
+    names = [name for name, (quantity, _) in columns.items() if quantity == what and name in found]
+    if len(names) > 1:
+        raise source.fail(f"{what} is in two columns, {names[0]} and {names[1]}", hint="keep one of them")
+    return names[0] if names else None
+
+
+def _finite(column: Floats) -> Floats:
+    return np.where(np.isfinite(column), column, np.nan)
+
+
+def _sums(values: Floats, lengths: Floats) -> Floats:
+    """Sum of each row's gaps; NaN where there is no list."""
+    known = np.nan_to_num(lengths).astype(np.int64)
+    sums = np.bincount(np.repeat(np.arange(len(known)), known), values, minlength=len(known))
+    return np.where(np.isnan(lengths), np.nan, sums)
+
+
+def _unsuitable(
+    times_s: Mapping[str, Floats], table: _columns.Table, columns: Sequence[str]
+) -> dict[str, str]:
+    reasons = {}
+    for metric in ("ttft", "e2e"):
+        if metric not in times_s:
+            reasons[metric] = f"no row has {metric}_s; write that column (or _ms, _us, _ns)"
+    missing = [f"{metric}_s" for metric in ("ttft", "e2e") if metric not in times_s]
+    if "output_tokens" not in table.numbers:
+        missing.append("output_tokens")
+    if missing:
+        reasons["tpot"] = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
+    if not any(name in columns or name in table.gaps for name in _columns.GAP_COLUMNS):
+        reasons["itl"] = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
+    return reasons
+
+
+# ---- names --------------------------------------------------------------------------------
+
+
+def _no_latency(source: Source, columns: Sequence[str]) -> Exception:
+    near = [(name, ours) for name in columns if (ours := _near(name)) and ours[:3] in ("e2e", "ttf")]
+    if any(name in _columns.LATENCIES for name in columns):
+        return source.fail("no row has a value in a ttft or e2e column", hint=_DOC)
+    if not near:
+        shown = ", ".join(columns[:8]) or "none"
+        return source.fail(f"has no ttft_s or e2e_s column; its columns: {shown}", hint=_DOC)
+    shown = ", ".join(f'"{name}" (meant as {ours}?)' for name, ours in near)
+    return source.fail(
+        f"has no ttft_s or e2e_s column, but {shown}",
+        hint=f"rename it with its unit: {near[0][1]}, {near[0][1][:-2]}_ms, ...; {_DOC}",
+    )
+
+
+def _near(name: str) -> str | None:
+    """The column of ours that `name` was probably meant to be."""
+    if name in _columns.KNOWN:
+        return None
+    if name in _FAILURES:
+        return "error"
+    lower = name.lower().replace("-", "_").replace(" ", "_")
+    stem, _, unit = lower.rpartition("_")
+    unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
+    if unit not in _columns.UNITS:
+        stem, unit = lower, "s"
+    ours = (
+        _SYNONYMS.get(stem)
+        or _SYNONYMS.get(lower)
+        or (f"{stem}_s" if stem in ("ttft", "e2e", "start", "itl") else "")
+    )
+    if ours.endswith("_s"):
+        return f"{ours[:-2]}_{unit}"
+    from difflib import get_close_matches  # only when something is wrong: costs start-up time
+
+    return ours or next(iter(get_close_matches(lower, _columns.KNOWN, 1, 0.85)), None)
+
+
+def _column_notes(columns: Sequence[str], table: _columns.Table) -> tuple[str, ...]:
+    others = [name for name in columns if name not in _columns.KNOWN]
+    if not others:
+        return ()
+    shown = ", ".join(f"{name} (meant as {ours}?)" if (ours := _near(name)) else name for name in others[:12])
+    more = f" and {len(others) - 12} more" if len(others) > 12 else ""
+    notes = [f"columns not read: {shown}{more}"]
+    told = sorted(_FAILURES & set(others))
+    if told and "error" not in columns:
+        notes.append(
+            f"{told[0]} is not read and there is no error column: failures that only {told[0]} tells of"
+            " count as completed; write them into error"
+        )
+    return tuple(notes)
+
+
+# ---- one run ------------------------------------------------------------------------------
+
+
+def _groups(source: Source, table: _columns.Table) -> Iterator[tuple[str, Load | None, NDArray[np.int64]]]:
+    """(run, load, row numbers) of every run, in order of appearance."""
+    keys = [_key(source, name, table) for name in ("run", *_columns.LOADS)]
+    codes = np.stack([codes for _, codes in keys])
+    _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    for number in np.argsort(first):
+        picked = np.flatnonzero(group.reshape(-1) == number)
+        run, concurrency, rate = (values[codes[picked[0]]] for values, codes in keys)
+        yield str(run), _load(source, concurrency, rate, partial(table.at, int(picked[0]))), picked
+
+
+def _key(source: Source, name: str, table: _columns.Table) -> tuple[Sequence[str | float], NDArray[np.int64]]:
+    """The different values of a column that tells runs apart, and which one each row has.
+
+    A blank is filled where the file has one value; else nobody knows where the row belongs.
+    """
+    column = np.array(table.texts[name]) if name in table.texts else table.numbers.get(name)
+    if column is None:
+        column = np.full(table.size, np.nan)
+    blank = (column == "") if name in table.texts else np.isnan(column)
+    if blank.all():
+        return [""], np.zeros(table.size, dtype=np.int64)
+    values, codes = np.unique(column[~blank], return_inverse=True)
+    if len(values) > 1 and blank.any():
+        raise source.fail(
+            f"the row has no {name}, and others have {len(values)} different ones",
+            table.at(int(np.argmax(blank))),
+            f"write {name} into every row",
+        )
+    every = np.zeros(table.size, dtype=np.int64)
+    every[~blank] = codes
+    return values.tolist(), every
+
+
+def _load(source: Source, concurrency: str | float, rate: str | float, at: Callable[[], str]) -> Load | None:
+    if isinstance(concurrency, float) and (concurrency < 1 or concurrency != concurrency // 1):
+        raise source.fail(f"concurrency is {concurrency:g}: write a whole number from 1", at())
+    if isinstance(rate, float) and rate <= 0:
+        raise source.fail(f"request_rate is {rate:g}: write requests per second above 0, or inf", at())
+    cap = int(concurrency) if isinstance(concurrency, float) else None
+    if isinstance(rate, float) and np.isfinite(rate):
+        return Load(request_rate=rate, cap=cap)
+    if cap is not None:
+        return Load(concurrency=cap)
+    return Load(burst=True) if isinstance(rate, float) else None
+
+
+def _run(
+    source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: NDArray[np.int64]
+) -> Run:
+    table = rows.table
+    errors = [table.errors[row] for row in picked.tolist()]
+    part = _requests(rows, picked, errors)
+    said = {name: _constant(source, name, table, picked) for name in _columns.TEXTS if name != "run"}
+    suspicions = _suspicions(part)
+    return Run(
+        input=source.name,
+        sha256=source.sha256,
+        format=kind,
+        tool=said["tool"] or NAME,
+        evidence=part,
+        counts=_rows.counts(part),
+        tool_version=said["tool_version"],
+        model=said["model"],
+        hardware=said["hardware"],
+        session=said["session"],
+        load=load,
+        duration_s=_duration_s(part),
+        prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
+        total_output_tokens=_rows.output_total(part),
+        definitions=rows.definitions,
+        unsuitable={**suspicions, **rows.unsuitable},
+        notes=(*((f"run {run}",) if run else ()), *_rows.failure_note(part, errors), *rows.notes),
+    )
+
+
+def _each(table: _columns.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
+    """A text of every row, or None where a row has none."""
+    cells = table.texts.get(name)
+    mine = tuple(cells[row] for row in picked.tolist()) if cells else ()
+    return mine if mine and all(mine) else None
+
+
+def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> Requests:
+    def column(found: Mapping[str, Floats], name: str) -> Floats | None:
+        return found[name][picked] if name in found else None
+
+    def flag(name: str) -> Bools | None:
+        flags = rows.table.flags
+        return flags[name][picked] if name in flags else None
+
+    start_s = column(rows.times_s, "start")
+    ascending = start_s is not None and bool(np.all(np.diff(start_s) >= 0))  # false where one is NaN
+    part = _rows.requests(
+        errors=np.array([bool(error) for error in errors]),
+        ttft_s=column(rows.times_s, "ttft"),
+        e2e_s=column(rows.times_s, "e2e"),
+        output_tokens=column(rows.table.numbers, "output_tokens"),
+        input_tokens=column(rows.table.numbers, "input_tokens"),
+        start_s=start_s,
+        cancelled=flag("cancelled"),
+        warmup=flag("warmup"),
+        gaps=_gaps(rows, picked),
+        order="start" if ascending else "unknown",
+    )
+    return replace(part, ids=_each(rows.table, "request_id", picked))
+
+
+def _gaps(rows: _Rows, picked: NDArray[np.int64]) -> Gaps | None:
+    if rows.gaps_s is None or rows.gap_counts is None:
+        return None
+    counts = np.nan_to_num(rows.gap_counts).astype(np.int64)
+    mine = np.isin(np.repeat(np.arange(len(counts)), counts), picked)
+    return Gaps(rows.gaps_s[mine], np.concatenate([[0], np.cumsum(counts[picked])]))
+
+
+def _constant(source: Source, name: str, table: _columns.Table, picked: NDArray[np.int64]) -> str | None:
+    cells = table.texts.get(name)
+    if cells is None:
+        return None
+    mine = [cells[row] for row in picked.tolist()]
+    values = sorted(set(mine) - {""}, key=mine.index)
+    if len(values) > 1:
+        raise source.fail(
+            f'{name} changes from "{values[0]}" to "{values[1]}" within one run',
+            table.at(int(picked[mine.index(values[1])])),
+            "give the rows of each a different value in the run column",
+        )
+    return values[0] if values else None
+
+
+def _duration_s(part: Requests) -> float | None:
+    """First start to last end of the attempted requests."""
+    if part.start_s is None or part.e2e_s is None:
+        return None
+    starts, ends = part.start_s[part.attempted], (part.start_s + part.e2e_s)[part.attempted]
+    if not np.isfinite(ends).any():
+        return None
+    duration = float(np.nanmax(ends) - np.nanmin(starts))
+    return duration if duration > 0 else None
+
+
+def _suspicions(part: Requests) -> dict[str, str]:
+    """Reasons not to judge TPOT and ITL although the columns are there."""
+    reasons: dict[str, str] = {}
+    tpot, done = part.tpot_s, part.status == Status.COMPLETED
+    if tpot is not None:
+        seen = tpot[done & np.isfinite(tpot)]
+        if len(seen) and np.mean(seen < _ONE_CHUNK_S) > 0.5:
+            reasons = {"tpot": _ONE_CHUNK, "itl": _ONE_CHUNK}
+    if part.gaps is not None and part.ttft_s is not None:
+        some = done & (np.diff(part.gaps.offsets) > 0)
+        first = part.gaps.values_s[part.gaps.offsets[:-1][some]]
+        if some.any() and np.mean(first == part.ttft_s[some]) > 0.5:
+            reasons["itl"] = "the first gap of most requests is their TTFT; leave it out of the itl list"
+    return reasons

@@ -1,0 +1,65 @@
+"""InferenceX (before: InferenceMAX): agg_*.json of process_result.py, agg_bmk.json lists, agentic rows.
+
+All in seconds without a suffix; `*_intvty` is 1 / TPOT and never read. The raw file that an agg_ file
+is made from has the shape of a vLLM result and is read by that reader; an experiment that writes
+seconds into the same shape is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "inferencex"
+TITLE = "InferenceX / InferenceMAX"
+SIDE_FILES: Mapping[str, str] = {}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`agg_*.json`, `agg_bmk.json`",
+        evidence="aggregate, shown only",
+        reads="seconds without a suffix, concurrency, model, GPUs",
+        cannot="everything where it states no counts: pass the raw file",
+        traps='0.0 is "not measured"; `*_intvty` is 1 / TPOT',
+    ),
+    Format(
+        files="agentic rows; the experiment in seconds",
+        evidence="aggregate",
+        reads="counts, warm-up, P50 to P95, tokens",
+        cannot="P99 where it is not stated; ITL",
+        traps="the total includes warm-up; 3.1 is 3.1 s",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "request sent to first streamed chunk",
+    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
+    "itl": "gap between two streamed chunks, pooled over completed requests",
+    "e2e": "request sent to last streamed chunk",
+}
+ROW = frozenset(("hw", "conc", "model", "framework", "precision"))
+_BODY = frozenset(("tput_per_gpu", "request_metrics"))
+_EXPERIMENT = frozenset(("model_id", "num_prompts", "good_completed"))
+
+
+def sniff(source: Source, /) -> bool:
+    """By the keys of the first row. Raises InputError only if unreadable."""
+    if source.shape not in ("object", "objects", "array"):
+        return False
+    keys = source.keys
+    return (keys >= ROW and bool(keys & _BODY)) or (keys >= _EXPERIMENT and "p99_ttft_ms" not in keys)
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """One Run a row. Raises InputError when there is none or one contradicts itself."""
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """Summaries of a raw file beside them; lists whose rows are there one by one, or rows of a list."""
+    from . import run
+
+    return run.companions(sources)

@@ -1,0 +1,62 @@
+"""llm-d benchmark report v0.1, v0.2 and v0.2.1, YAML or JSON: aggregates of another tool's run.
+
+Every metric carries its own unit. The report is a conversion: what a number means depends on the tool
+that ran, and some converters lose failures or call another quantity TPOT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "llm-d"
+TITLE = "llm-d benchmark report"
+SIDE_FILES: Mapping[str, str] = {"run_metadata.yaml": "llm-d-benchmark's record of its harness"}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="llm-d benchmark report 0.1, 0.2, 0.2.1, YAML or JSON",
+        evidence="aggregate",
+        reads="percentiles in each metric's own unit, counts, load, model, hardware, duration",
+        cannot=(
+            "goodput except by bounds; TPOT and ITL that came from GuideLLM; ITL from AIPerf; the error "
+            "rate of a 0.1 vLLM report"
+        ),
+        traps="the unit differs per metric; what `total` means differs per converter",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "time_to_first_token as the converted tool measured it",
+    "tpot": "time_per_output_token, which from GuideLLM contains the TTFT",
+    "itl": "inter_token_latency: gaps between chunks, pooled; from GuideLLM and AIPerf one mean a request",
+    "e2e": "request_latency as the converted tool measured it",
+}
+_TOP = rb"(?m)^(?:metrics|results):[ \t]*(?:#.*)?\r?$"
+_MARK = rb"(?m)^ *(?:request_performance|time_to_first_token|request_latency):"
+_SNIFFED = 1 << 20  # bytes: `native` settings may stand before what tells
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether it is a report, whole or cut short, by its top-level keys."""
+    if source.shape == "object":
+        keys = source.keys
+        return "scenario" in keys and ({"version", "metrics"} <= keys or {"version", "results"} <= keys)
+    if source.shape != "text":
+        return False
+    head = bytes(source.data[:_SNIFFED])
+    return re.search(_TOP, head) is not None and re.search(_MARK, head) is not None
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """The one run of the report. Raises InputError when it is broken or contradicts itself."""
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """None: a report is one run."""
+    return {}

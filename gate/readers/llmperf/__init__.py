@@ -1,0 +1,79 @@
+"""LLMPerf (ray-project/llmperf, token_benchmark_ray.py): *_individual_responses.json and *_summary.json.
+
+The individual file has a row for each request; the summary beside it (same prefix) has model,
+concurrency and the tool's own percentiles. Its `inter_token_latency_s` contains the TTFT: it is
+shown as what LLMPerf reports and never judged as ITL or TPOT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "llmperf"
+TITLE = "LLMPerf"
+SIDE_FILES: Mapping[str, str] = {
+    "*_correctness_summary.json": "the result of LLMPerf's correctness test, not a benchmark",
+    "*_correctness_individual_responses.json": "the answers of LLMPerf's correctness test",
+}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`*_individual_responses.json` with `*_summary.json` beside it",
+        evidence="requests (completion order)",
+        reads=(
+            "TTFT, E2E, output tokens (its tokenizer), `error_code`; from the summary model, concurrency, "
+            "duration"
+        ),
+        cannot="ITL; TTFT and TPOT of a non-streaming client; TPOT when answers come in one chunk",
+        traps=(
+            "`inter_token_latency_s` contains the TTFT; error rows look perfect; the current version "
+            "loses failures with their worker; tokens include BOS, so TPOT is biased low; E2E ends at "
+            "stream close"
+        ),
+    ),
+    Format(
+        files="`*_summary.json` alone",
+        evidence="aggregate",
+        reads="TTFT and E2E percentiles, counts, concurrency, model, duration",
+        cannot="TPOT, ITL; joint goodput except by bounds",
+        traps=(
+            "numbers as text; error frequencies as a printed dict; `num_requests_started` counts rows; "
+            "percentiles exclude failures"
+        ),
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "ttft_s: send to first non-empty content",
+    "e2e": "end_to_end_latency_s: send to the end of the stream, after the last token",
+    "tpot": "not reported; (end_to_end_latency_s - ttft_s) / (number_output_tokens - 1)",
+    "itl": "inter_token_latency_s: (TTFT + gaps) / tokens or chunks, one value a request; contains TTFT",
+}
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether the file is LLMPerf's rows or summary. Raises InputError only if unreadable."""
+    if source.shape == "array":  # by its head, so that a file cut short is still recognised
+        head = source.head
+        return all(
+            re.search(rf'"{key}"\s*:', head)
+            for key in ("inter_token_latency_s", "request_output_throughput_token_per_s")
+        )
+    return source.shape == "object" and {"version", "results_ttft_s_mean"} <= source.keys
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """The summaries whose rows are among the files: same prefix, or the same numbers."""
+    from . import run
+
+    return run.companions(sources)

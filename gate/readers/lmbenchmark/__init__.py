@@ -1,0 +1,76 @@
+"""LMBenchmark (LMCache; a CSV in seconds) and the InferenceX multi-turn client (a CSV in ms).
+
+Both write a row for each request that finished and none for one that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "lmbenchmark"
+TITLE = "LMBenchmark"
+SIDE_FILES: Mapping[str, str] = {
+    "*_server_metrics.csv": "what the InferenceX client scraped from the server",
+    "*_gpu_transfer.csv": "what the InferenceX client scraped from the GPUs",
+    "benchmark_command.txt": "the command of an InferenceX run",
+    "vllm_command.txt": "the server's command of an InferenceX run",
+    "experiment_summary.csv": "one line a run of an InferenceX sweep",
+    "sequence_analysis_by_turn.csv": "token lengths by turn of an InferenceX sweep",
+    "workload_distribution_summary.txt": "token lengths of an InferenceX run",
+}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="LMBenchmark CSV (s); InferenceX multi-turn `*_client_metrics.csv` (ms)",
+        evidence="requests",
+        reads="TTFT, E2E, tokens, start; rate from the name, clients and model from the command beside it",
+        cannot="the error rate: failures have no row; ITL",
+        traps=(
+            "generation_time excludes TTFT; the multi-turn client lowers TTFT; a file without a final "
+            "newline is refused as cut"
+        ),
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "ttft: send to first non-empty content",
+    "e2e": "ttft + generation_time: send to the end of the stream, after the last token",
+    "tpot": "not recorded; generation_time / (generation_tokens - 1)",
+    "itl": "not recorded",
+}
+SECONDS = ("prompt_tokens", "generation_tokens", "ttft", "generation_time", "launch_time", "finish_time")
+MULTITURN = (
+    "start_time_ms",
+    "ttft_ms",
+    "tpot_ms",
+    "latency_ms",
+    "input_num_tokens",
+    "output_num_tokens",
+    "output_num_first_chunk_tokens",
+    "client_id",
+)
+
+
+def sniff(source: Source, /) -> bool:
+    """Whether the header is one of the two, by its columns."""
+    return source.shape == "text" and columns_of(source.head) is not None
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """The one run of the file. Raises InputError when it is cut short, empty or not all numbers."""
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """None: each CSV is a run."""
+    return {}
+
+
+def columns_of(head: str) -> tuple[str, ...] | None:
+    """The columns of the one of the two that the header has, None for any other."""
+    header = {name.strip() for name in head.lstrip().partition("\n")[0].split(",")}
+    return next((wanted for wanted in (SECONDS, MULTITURN) if header.issuperset(wanted)), None)

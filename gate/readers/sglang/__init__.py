@@ -1,0 +1,66 @@
+"""SGLang `bench_serving`: JSON lines, one a run, always appended to the same file.
+
+Arrays in seconds (with --output-details), statistics in milliseconds; no start times, no E2E of a
+request and no count of failures. Also the summary a Together baseline nests under `metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...model import Run
+from .._format import Format
+from .._source import Source
+
+NAME = "sglang"
+TITLE = "SGLang bench_serving"
+SIDE_FILES: Mapping[str, str] = {}
+FORMATS: Sequence[Format] = (
+    Format(
+        files="`bench_serving --output-file`, with `--output-details`",
+        evidence="requests",
+        reads="TTFT, output tokens, gaps, errors; E2E = TTFT + gaps; a run a line",
+        cannot=(
+            "TPOT where tokens are the requested length or streams were cut short; E2E and TPOT where the "
+            "tool's own E2E is over 5 % longer"
+        ),
+        traps='bare Infinity, "inf", "trace"; every run appends to the file; aborted rows keep a TTFT',
+    ),
+    Format(
+        files="the same without details (0.4.6 and older always); the Together wrapper",
+        evidence="aggregate",
+        reads="percentiles, completed, tokens; sent from `slo_attainment`",
+        cannot="the error rate: failures are invisible; TPOT where tokens mismatch",
+        traps="medians only in old lines; ITL is not TPOT",
+    ),
+)
+DEFINITIONS: Mapping[str, str] = {
+    "ttft": "request sent (after the client's concurrency cap) to first non-empty text, reasoning included",
+    "tpot": "(latency - TTFT) / (output tokens - 1), only where there are two tokens or more; output tokens "
+    "are the server's usage where the stream carries it, else the requested length",
+    "itl": "gap between two streamed chunks, pooled over completed requests; backend sglang: gap per token",
+    "e2e": "request sent to the last line of the stream, usage and [DONE] included; not kept per request: "
+    "rebuilt as TTFT + sum of the gaps",
+}
+_KEYS = ("total_output_tokens_retokenized", "mean_e2e_latency_ms", "sharegpt_output_len")
+_WRAPPED = frozenset(("hw", "framework", "conc", "isl", "osl", "metrics"))
+
+
+def sniff(source: Source, /) -> bool:
+    """By the keys of the first object. Raises InputError only if unreadable."""
+    if source.shape not in ("object", "objects"):
+        return False
+    keys = source.keys
+    return sum(key in keys for key in _KEYS) >= 2 or (keys >= _WRAPPED and "tput_per_gpu" not in keys)
+
+
+def read(source: Source, /) -> Sequence[Run]:
+    """One Run a line. Raises InputError for what is no serving result or contradicts itself."""
+    from . import run
+
+    return run.read(source)
+
+
+def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
+    """None: SGLang writes one file, and every line of it is a run of its own."""
+    return {}
