@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from gate import readers
 from gate.errors import InputError, UsageError
-from gate.model import Requests, Run, Status
+from gate.model import METRICS, Requests, Run, Status
 from gate.readers._source import Source
 from tests.conftest import FIXTURES, ROOT, SHARED
 
@@ -43,10 +46,55 @@ def test_every_reader_has_its_fixtures_and_says_where_they_are_from(name: str) -
         assert (FIXTURES / name / case / "ORIGIN.md").is_file(), f"{name}/{case} has no ORIGIN.md"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_reader_has_its_row_in_the_docs(name: str) -> None:
-    text = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")
-    assert f"`{name}`" in text
+@pytest.mark.parametrize("reader", readers.READERS, ids=NAMES)
+def test_every_reader_says_what_it_reads_in_cells_of_a_table(reader: readers.Reader) -> None:
+    assert reader.FORMATS
+    for one in reader.FORMATS:
+        assert any(kind in one.evidence for kind in ("requests", "histogram", "aggregate"))
+        for cell in structs.astuple(one):
+            assert cell
+            assert cell == " ".join(cell.split())
+            assert "|" not in cell
+    assert set(reader.DEFINITIONS) <= set(METRICS)
+
+
+def formats_table() -> str:
+    """The table of docs/readers.md."""
+    lines = [
+        "| `--tool` | files | evidence | what is read | cannot be judged | traps it knows |",
+        "|---|---|---|---|---|---|",
+    ]
+    for reader in readers.READERS:
+        lines += [f"| `{reader.NAME}` | {' | '.join(structs.astuple(one))} |" for one in reader.FORMATS]
+    return "\n".join(lines)
+
+
+def test_the_table_in_the_docs_is_what_the_readers_say(request: pytest.FixtureRequest) -> None:
+    path = ROOT / "docs" / "readers.md"
+    begin, end = "<!-- made from each reader's FORMATS -->\n", "\n<!-- end -->"
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    table, found, after = rest.partition(end)
+    assert found
+    if request.config.getoption("--update-golden"):
+        path.write_text(f"{before}{begin}{formats_table()}{end}{after}", encoding="utf-8")
+        return
+    assert table == formats_table(), "run pytest tests/test_readers.py --update-golden"
+
+
+def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> None:
+    def loaded(code: str) -> set[str]:
+        code += "; import sys; print(*sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return set(done.stdout.split())
+
+    ours = loaded("import numpy, msgspec, gate.readers") - loaded("import numpy, msgspec")
+    cards = {reader.__name__ for reader in readers.READERS}
+    shared = {f"gate.readers.{name}" for name in ("_files", "_format", "_sidecar", "_source", "_stated")}
+    assert {name for name in ours if name.startswith("gate.readers.")} == cards | shared
+    heavy = {"csv", "dataclasses", "glob", "gzip", "hashlib", "json", "mmap", "sqlite3", "yaml"}
+    assert not ours & heavy
 
 
 def test_reader_names_are_unique_and_in_order() -> None:

@@ -27,6 +27,7 @@ COMMANDS = (
     "recipe",
     "schema",
     "synth",
+    "tools",
     "whatif",
 )
 

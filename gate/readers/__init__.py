@@ -187,7 +187,7 @@ _CANDIDATES = (
 )
 
 
-def by_name(name: str) -> Reader:
+def by_name(name: str, where: str = "--tool") -> Reader:
     """The reader of that name. Raises UsageError, with the near match, when there is none."""
     for reader in READERS:
         if name == reader.NAME:
@@ -197,7 +197,7 @@ def by_name(name: str) -> Reader:
 
     near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"readers: {', '.join(names)}"
-    raise UsageError(f'no reader is called "{name}"', "--tool", hint)
+    raise UsageError(f'no reader is called "{name}"', where, hint)
 
 
 def _side_files() -> dict[str, str]:

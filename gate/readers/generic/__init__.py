@@ -20,7 +20,7 @@ FORMATS: Sequence[Format] = (
     Format(
         files="`.jsonl`, `.json` array, `.csv` of any harness",
         evidence="requests",
-        reads="see below",
+        reads="the columns of docs/readers.md#generic",
         cannot="metrics without their column; TPOT without `output_tokens`; ITL without `itl_*`",
         traps=(
             "two units for one quantity, a decimal comma, an unknown word, a blank load among several are "

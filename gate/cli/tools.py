@@ -1,0 +1,71 @@
+"""`slo-gate tools`: which result files are read, what each can prove, and each tool's own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import Exit
+from ._shared import columns
+
+if TYPE_CHECKING:
+    from ..readers import Reader
+
+
+@click.command(name="tools")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def command(names: Sequence[str], as_json: bool, debug: bool) -> int:
+    """List the result files that are read, and what TTFT, TPOT, ITL and E2E mean in each tool."""
+    from .. import readers
+
+    chosen = [readers.by_name(name, "slo-gate tools") for name in names] or readers.READERS
+    click.echo(_json(chosen) if as_json else "\n".join(_text(chosen)))
+    return Exit.PASS
+
+
+def _json(readers: Sequence[Reader]) -> str:
+    import json
+
+    from msgspec import to_builtins
+
+    tools = [
+        {
+            "name": reader.NAME,
+            "title": reader.TITLE,
+            "formats": to_builtins(tuple(reader.FORMATS)),
+            "definitions": dict(reader.DEFINITIONS),
+            "side_files": dict(reader.SIDE_FILES),
+        }
+        for reader in readers
+    ]
+    return json.dumps({"schema_version": 1, "tools": tools}, indent=2, ensure_ascii=False)
+
+
+def _text(readers: Sequence[Reader]) -> Iterator[str]:
+    from ..emit._layout import prose
+    from ..model import METRICS
+
+    width = max(60, columns())
+    for number, reader in enumerate(readers):
+        if number:
+            yield ""
+        yield from prose(reader.TITLE, width, f"{reader.NAME}  ")
+        for one in reader.FORMATS:
+            yield from prose(f"{_plain(one.files)}: {one.evidence}", width, "  ")
+            yield from prose(_plain(one.reads), width, "    reads          ")
+            yield from prose(_plain(one.cannot), width, "    cannot judge   ")
+            yield from prose(_plain(one.traps), width, "    traps known    ")
+        if reader.DEFINITIONS:
+            yield "  its own definitions"
+        for metric in METRICS:
+            if metric in reader.DEFINITIONS:
+                yield from prose(reader.DEFINITIONS[metric], width, f"    {metric.upper():15}")
+
+
+def _plain(text: str) -> str:
+    """A cell of the docs, without the marks of Markdown."""
+    return text.replace("`", "")
