@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-action lint format bench calibrate golden wheel clean help
+.PHONY: demo report test test-action test-html lint format bench calibrate golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -29,8 +29,26 @@ PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then $(BIN)/python -m p
 demo: $(VENV)/.run ## judge a real sweep: a build that passes, then one that is 15 % slower
 	@examples/demo.sh $(BIN)/slo-gate
 
+report: $(VENV)/.dev ## the regressed build of the demo as a page with charts: out/report.html
+	@mkdir -p out
+	@$(BIN)/slo-gate check examples/chat/regressed --policy examples/chat/slo.yaml \
+		--baseline 'examples/chat/good/c016_run0*' --same-session --html out/report.html >/dev/null; \
+		code=$$?; case $$code in 0|1|4) echo out/report.html ;; *) exit $$code ;; esac
+
 test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action --ignore=tests/html/test_page.py $(PYTEST)
+
+# A browser from the distribution, its driver from PyPI, the accessibility rules from npm; none is committed.
+.cache/axe/node_modules/axe-core/axe.min.js:
+	@npm install --silent --no-fund --no-audit --prefix .cache/axe axe-core@4
+
+$(VENV)/.browser: $(VENV)/.dev
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	@$(call PIP,install --quiet -e '.[dev,browser]')
+	@touch $@
+
+test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open the report page in a real browser
+	@NEED_BROWSER=1 $(BIN)/python -m pytest -q tests/html $(PYTEST)
 
 test-action: $(VENV)/.dev ## run the Action with act, and audit it and the workflows
 	@$(BIN)/zizmor --offline --quiet action.yml .github examples docs/ci

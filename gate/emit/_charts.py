@@ -24,6 +24,7 @@ AXES = {
 }
 TABLE_PERCENTS = (5, 25, 50, 75, 90, 95, 99)
 WIDE = 20.0  # times the median: from there on a logarithmic axis shows more
+BEYOND = 0.55  # of the axis: a bound further right has its name on its left
 ABOVE_LEAST = 1e-5  # share of requests: the end of the percentile axis
 _COLOURS = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
 _KINDS = {"good": "c1", "completed": "c1", "missed": "bad", "warm-up": "dim"}
@@ -113,12 +114,17 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
     ]
     colour = {**colour, "legend": None}
     rule = v.layer("rule", lines, {"x": x, "color": colour}, strokeDash=[5, 4], strokeWidth=1.5)
-    names = v.layer(
-        "text",
-        [{key: row[key] for key in ("s", "name", "verdict", "y")} for row in lines],
-        {"x": x, "y": {"field": "y", "type": "quantitative", "scale": None}, "text": {"field": "name"}},
-        align="left", dx=4, baseline="top", fontSize=11, stroke="var(--bg)", strokeWidth=3,
-    )  # fmt: skip
+    right = BEYOND * max(*curve.values_s, *(one.bound_s for one in curve.bounds))
+    names = [
+        v.layer(
+            "text",
+            [{key: row[key] for key in ("s", "name", "y")} for row in lines if (row["s"] > right) is left],
+            {"x": x, "y": {"field": "y", "type": "quantitative", "scale": None}, "text": {"field": "name"}},
+            align="right" if left else "left", dx=-4 if left else 4, baseline="top", fontSize=11,
+            stroke="var(--bg)", strokeWidth=3,
+        )
+        for left in (False, True)
+    ]  # fmt: skip
     quantiles = [
         {
             "s": one.value_s,
@@ -134,7 +140,7 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
         "point", quantiles, {"x": x, "y": y, "color": colour}, shape="diamond", size=110, filled=True,
         stroke="var(--bg)", strokeWidth=1,
     )  # fmt: skip
-    return [rule, names, marks] if quantiles else [rule, names]
+    return [rule, *names, marks] if quantiles else [rule, *names]
 
 
 def _word(one: CurveBound) -> str:
@@ -213,7 +219,7 @@ def _over_time(scatter: Scatter, charts: Charts) -> Picture:
     spec = _scatter_spec(scatter, charts, x, y, [rules])
     said = (
         f"{_sampled(scatter)} Lines: P50 and P99 of windows of equal length, over all judged runs laid on one"
-        " another. A first minute above the rest is warm-up, a step is drift, a spike is a burst."
+        " another. What is high at first is warm-up, a slope is drift, a spike is a burst."
     )
     return Picture(f"time-{scatter.metric}", f"{label} over time", said, spec, _window_table(scatter))
 

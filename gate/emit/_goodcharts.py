@@ -117,10 +117,24 @@ def runs(report: Report) -> Picture | None:
         drawn.insert(0, _goodput_panel(judged, height, f.goodput_target(report)))
     if not drawn:
         return None
-    width = (v.WIDTH - 24 * (len(drawn) - 1)) // len(drawn)
-    panels_drawn = [{**panel, "width": width} for panel in drawn]
+    width = (2 * v.WIDTH - 36 * (len(drawn) - 1)) // len(drawn)
+    panels_drawn = [_numbered(panel, width, first=panel is drawn[0]) for panel in drawn]
     says = f"{len(judged)} judged runs from top to bottom, each with its own percentiles."
-    return Picture("runs", "How runs differ", says, {"hconcat": panels_drawn}, _run_table(judged, report))
+    return Picture(
+        "runs", "How runs differ", says, {"hconcat": panels_drawn}, _run_table(judged, report), wide=True
+    )
+
+
+def _numbered(panel: v.Spec, width: int, *, first: bool) -> v.Spec:
+    """Only the first panel numbers the runs: the others stand beside it."""
+    for part in panel.get("layer", [panel]):
+        if not first and "y" in part["encoding"]:
+            part["encoding"]["y"] = {
+                **part["encoding"]["y"],
+                "title": None,
+                "axis": {"labels": False, "grid": False},
+            }
+    return {**panel, "width": width}
 
 
 def _run_panel(column: str, label: str, judged: Sequence[RunReport], height: int) -> v.Spec | None:
@@ -139,7 +153,7 @@ def _run_panel(column: str, label: str, judged: Sequence[RunReport], height: int
     if not values:
         return None
     x = v.seconds("s", label)
-    x["axis"]["tickCount"] = 3
+    x["axis"]["tickCount"] = 4
     mark = v.kinds("line", _PERCENTILES, _SHAPES)
     return {
         "height": height,
@@ -221,7 +235,7 @@ def changes(report: Report) -> Picture | None:
     layers = [
         v.layer("rule", [{"growth": 0}], {"x": x}, color="var(--line)"),
         v.layer("rule", spans, {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y,
-                                "color": {**mark["color"], "legend": None}}, strokeWidth=2.5),
+                                "color": mark["color"]}, strokeWidth=2.5),
         v.layer("point", values, {"x": x, "y": y, **mark}, filled=True, size=70),
     ]  # fmt: skip
     if limits:

@@ -123,8 +123,8 @@ def grid(charts: Charts) -> Picture | None:
             v.layer("rect", marked, {"x": x, "y": y}, filled=False, stroke="var(--fg)", strokeWidth=2.5)
         )
     says = (
-        f"Goodput in percent at each pair of two bounds, the others as they are. Framed in black: the policy."
-        f"{' Framed in green: the estimate meets the target.' if target is not None else ''}"
+        f"Goodput in percent at each pair of two bounds, the others as they are. Bold frame: the policy."
+        f"{' In green frames the estimate meets the target.' if target is not None else ''}"
     )
     return Picture(
         "grid", "Two bounds at once", says, {"width": v.WIDTH, "height": 260, "layer": layers}, None

@@ -51,7 +51,7 @@ _CONFIG: Spec = {
         "gridColor": "var(--grid)",
         "domainColor": "var(--line)",
         "tickColor": "var(--line)",
-        "tickCount": 6,
+        "tickCount": 5,
         "titlePadding": 10,
     },
     "legend": {
@@ -78,6 +78,7 @@ class Picture(Struct, frozen=True):
     says: str  # what to see in it, one or two sentences
     spec: Spec
     table: Table | None  # its numbers, for who does not see it
+    wide: bool = False  # two columns of the page
 
 
 def available() -> bool:
