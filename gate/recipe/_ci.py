@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable
 
 from ..model import Kind, Policy
-from ._script import plain
+from ._script import plain, policy_path, preset_name
 from ._tools import Tool
 
 FILES = {
@@ -15,17 +14,13 @@ FILES = {
     "gitlab": "slo-gate.gitlab-ci.yml",
     "jenkins": "Jenkinsfile.slo-gate",
 }
-_PATH = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/-]*")
-_PRESET = re.compile(r"preset:([a-z0-9.-]+)")
 
 
 def gate_command(policy: Policy, tool: Tool, *, outputs: str = "") -> str:
     """The `slo-gate check` of a recipe, for a shell. Facts the tool's files lack are stated."""
     words = ["slo-gate", "check", "results/head"]
-    if found := _PRESET.fullmatch(policy.path):
-        words += ["--preset", found[1]]
-    else:
-        words += ["--policy", policy.path if _PATH.fullmatch(policy.path) else "slo.yaml"]
+    name = preset_name(policy)
+    words += ["--preset", name] if name else ["--policy", policy_path(policy)]
     words += ["--profile", policy.profile] if policy.profile else []
     stated = {
         "tool_version": tool.version if policy.evidence.tool_version_required else None,

@@ -9,6 +9,7 @@ from ..emit import _format as inert
 from ..model import Kind, Level, Objective, Policy, RequestBound
 from ._ci import compares
 from ._plan import Plan
+from ._script import until_certain
 from ._tools import Tool
 
 _METRICS = ("ttft", "tpot", "e2e")
@@ -153,6 +154,8 @@ def _rule(policy: Policy, gate: str) -> str:
     return (
         "## Pass or fail\n\n"
         f"```console\n$ {gate}\n```\n\n"
+        "Or stop as soon as the verdict is certain, which five planned looks allow:\n\n"
+        f"```console\n$ {until_certain(policy)}\n```\n\n"
         "- FAIL, exit 1: a blocking rule is missed with confidence.\n"
         "- PASS, exit 0: every blocking rule is met with confidence, on the promised workload.\n"
         f"- INCONCLUSIVE: good data, too little of it: this policy {undecided}. Missing data: exit 4.\n"

@@ -14,6 +14,9 @@ from ._tools import Tool
 # dollars, globs, a leading dash) could be read as code there and has to be given by the caller instead.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*(?: [A-Za-z0-9._:/@+-]+)*")
 
+_PATH = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/-]*")
+_PRESET = re.compile(r"preset:([a-z0-9.-]+)")
+
 
 def plain(text: str | None) -> str | None:
     """`text` where it is inert in a shell, a YAML block and Groovy; None where it is not."""
@@ -30,6 +33,25 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         _measure(plan, body),
     ]
     return "\n".join(parts), notes
+
+
+def until_certain(policy: Policy) -> str:
+    """The `slo-gate run` that stops as soon as the verdict is certain, instead of all runs."""
+    name = preset_name(policy)
+    which = f"--preset {name}" if name else f"--policy {policy_path(policy)}"
+    profile = f" --profile {policy.profile}" if policy.profile else ""
+    return f"slo-gate run {which}{profile} -- bash bench.sh once {{load}} {{seed}} {{dir}}"
+
+
+def policy_path(policy: Policy) -> str:
+    """Where the policy lies, for a shell; slo.yaml where its path is no plain one."""
+    return policy.path if _PATH.fullmatch(policy.path) else "slo.yaml"
+
+
+def preset_name(policy: Policy) -> str | None:
+    """The preset that a policy is, or None for a file."""
+    found = _PRESET.fullmatch(policy.path)
+    return found[1] if found else None
 
 
 def _header(policy: Policy, tool: Tool, plan: Plan, notes: tuple[str, ...]) -> str:
@@ -50,6 +72,7 @@ def _header(policy: Policy, tool: Tool, plan: Plan, notes: tuple[str, ...]) -> s
         "",
         f"Install: {tool.install}",
         "Then:    URL=http://server:8000 bash bench.sh",
+        f"Or, until the verdict is certain: {until_certain(policy)}",
     ]
     return "\n".join(
         ["#!/usr/bin/env bash", *(f"# {line}".rstrip() for line in lines), "set -euo pipefail", ""]
@@ -107,26 +130,47 @@ def _indent(body: str) -> list[str]:
 
 
 def _measure(plan: Plan, body: str) -> str:
-    config = (
-        'CONFIG="$(mktemp)"  # beside the results it would be taken for one\ntrap \'rm -f "$CONFIG"\' EXIT\n'
-        if "$CONFIG" in body
-        else ""
-    )
+    sizes = "\n".join(f"    {point.text}) echo {point.requests} ;;" for point in plan.points)
     loads = "\n".join(
-        f"measure {number} {point.text} {point.runs} {point.requests}  # {point.share:.0%} of the target"
+        f"measure {number} {point.text} {point.runs} # {point.share:.0%} of the target"
         for number, point in enumerate(plan.points, start=1)
     )
     warm = max(50, 0 if plan.open_loop else int(plan.target.load))
+    config = _CONFIG if "$CONFIG" in body else ""
     return f"""\
-measure() {{ # number-of-the-load load runs requests
-  local run seed name
+requests() {{ # load: so many that enough are left when warm-up is dropped
+  case "$1" in
+{sizes}
+    *) echo "no load $1 in this recipe" >&2 && exit 2 ;;
+  esac
+}}
+{config}{_LOOPS.replace("@LOAD", plan.target.text).replace("@WARM", str(warm))}
+{loads}
+"""
+
+
+_CONFIG = """\
+
+CONFIG="$(mktemp)" # beside the results it would be taken for one
+trap 'rm -f "$CONFIG"' EXIT
+"""
+_LOOPS = """
+if [ "${1:-}" = once ]; then # load seed folder [url]: one run, for `slo-gate run`
+  size="$(requests "$2")"
+  bench "$2" "$size" "$3" "$4/result" "${5:-$URL}"
+  exit
+fi
+
+measure() { # number-of-the-load load runs
+  local run seed name size
+  size="$(requests "$2")"
   for run in $(seq 1 "$3"); do
     seed=$(($1 * 1000 + run)) # differs between runs and loads, is the same for baseline and candidate
     name="$(printf 'load%s_run%02d' "$2" "$run")"
-    if [ -n "$BASE_URL" ]; then bench "$2" "$4" "$seed" "$OUT/base/$name" "$BASE_URL"; fi
-    bench "$2" "$4" "$seed" "$OUT/head/$name" "$URL"
+    if [ -n "$BASE_URL" ]; then bench "$2" "$size" "$seed" "$OUT/base/$name" "$BASE_URL"; fi
+    bench "$2" "$size" "$seed" "$OUT/head/$name" "$URL"
   done
-}}
+}
 
 if [ -e "$OUT/head" ]; then
   echo "$OUT/head is there already: results of two benchmarks must not mix; move it away" >&2
@@ -134,10 +178,8 @@ if [ -e "$OUT/head" ]; then
 fi
 mkdir -p "$OUT/head" "$OUT/warmup"
 if [ -n "$BASE_URL" ]; then mkdir -p "$OUT/base"; fi
-{config}
-# Warm-up: compiles, fills caches, is not judged. $OUT/warmup is never given to the gate.
-if [ -n "$BASE_URL" ]; then bench {plan.target.text} {warm} 0 "$OUT/warmup/base" "$BASE_URL"; fi
-bench {plan.target.text} {warm} 0 "$OUT/warmup/head" "$URL"
 
-{loads}
+# Warm-up: compiles, fills caches, is not judged. $OUT/warmup is never given to the gate.
+if [ -n "$BASE_URL" ]; then bench @LOAD @WARM 0 "$OUT/warmup/base" "$BASE_URL"; fi
+bench @LOAD @WARM 0 "$OUT/warmup/head" "$URL"
 """

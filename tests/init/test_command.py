@@ -34,7 +34,8 @@ def test_init_recipe_and_bash_fit_together(slo_gate: Process, tmp_path: Path) ->
     done = slo_gate("recipe", "--profile", "nightly", "--for", "vllm")
     assert done.returncode == 0, done.stderr
     # the target is 40; 30 runs of max(300, 400) and twice 40 for the ends
-    assert re.search(r"^measure 3 40 30 480 ", done.stdout, re.MULTILINE)
+    assert "    40) echo 480 ;;" in done.stdout
+    assert re.search(r"^measure 3 40 30 ", done.stdout, re.MULTILINE)
     assert subprocess.run(["bash", "-n"], input=done.stdout, text=True).returncode == 0
 
 

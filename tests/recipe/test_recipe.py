@@ -73,10 +73,10 @@ def calls(tmp_path: Path) -> Calls:
         )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def run(script: str, code: int = 0, **env: str) -> list[list[str]]:
+    def run(script: str, *words: str, code: int = 0, **env: str) -> list[list[str]]:
         (tmp_path / "bench.sh").write_text(script)
         done = subprocess.run(
-            ["bash", "bench.sh"],
+            ["bash", "bench.sh", *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -174,6 +174,15 @@ def test_baseline_and_candidate_run_in_turn_with_one_seed_and_every_run_has_anot
     names = [after(call, "--result-filename") for call in measured[::2]]
     assert len(set(names)) == 4
     assert {after(call, "--result-dir") for call in warm} == {"results/warmup"}
+
+
+def test_one_run_of_it_is_what_slo_gate_run_calls(calls: Calls) -> None:
+    (only,) = calls(script("vllm"), "once", "4", "77", "session/run-1", "http://base:2")
+    assert [after(only, flag) for flag in ("--max-concurrency", "--num-prompts", "--seed", "--base-url")] == [
+        *("4", "108", "77", "http://base:2")
+    ]
+    assert after(only, "--result-dir") == "session/run-1"
+    assert calls(script("vllm"), "once", "5", "1", "x", code=2) == [only]  # no such load, nothing run
 
 
 def test_llmperf_is_given_another_seed_in_every_run(calls: Calls) -> None:
