@@ -51,11 +51,23 @@ test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open 
 	@NEED_BROWSER=1 $(BIN)/python -m pytest -q tests/html $(PYTEST)
 
 test-action: $(VENV)/.dev ## run the Action with act, and audit it and the workflows
-	@$(BIN)/zizmor --offline --quiet action.yml .github examples docs/ci
+	@$(BIN)/zizmor --offline --quiet action.yml .github examples .pre-commit-hooks.yaml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows \
 		$(wildcard .github/workflows/*.yml) $(wildcard examples/*/.github/workflows/*.yml)
 	@$(BIN)/python -m pytest -q tests/action $(PYTEST)
+
+# An environment of its own: a real client brings 150 packages that slo-gate must never see.
+E2E ?= .venv-e2e
+
+$(E2E)/bin/aiperf:
+	@echo "installing a real client into $(E2E)"
+	@$(PYTHON) -m venv $(E2E) >/dev/null 2>&1 || { rm -rf $(E2E); $(PYTHON) -m venv --without-pip $(E2E); }
+	@if $(E2E)/bin/python -m pip --version >/dev/null 2>&1; then $(E2E)/bin/python -m pip install --quiet aiperf==0.13.0; \
+		else $(PYTHON) -m pip --python $(E2E)/bin/python install --quiet aiperf==0.13.0; fi
+
+test-e2e: $(VENV)/.dev $(E2E)/bin/aiperf ## drive a real client against a streaming server, end to end
+	@SLO_GATE_E2E=$(abspath $(E2E)/bin) $(BIN)/python -m pytest -q tests/e2e $(PYTEST)
 
 lint: $(VENV)/.dev ## mypy --strict, ruff
 	@$(BIN)/python -m ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -15,7 +16,7 @@ from jsonschema import Draft7Validator
 
 from gate.cli import COMMANDS, cli
 from gate.errors import Exit
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Process
 
 PAGES = sorted((ROOT / "docs" / "ci").glob("*.md"))
 FENCE = re.compile(r"(?ms)^( *)```(\S+)(?: (\S+))?\n(.*?)^\1```$")
@@ -171,3 +172,22 @@ def test_the_pre_commit_hook_finds_the_names_that_check_looks_for() -> None:
 def test_paths_in_the_examples_are_relative() -> None:
     for path in [*PAGES, TEMPLATE, *(ROOT / "examples" / "fork-prs").rglob("*.yml")]:
         assert not re.search(r"(?<![\w.])/(work|root|home)/", Path(path).read_text(encoding="utf-8"))
+
+
+def test_the_policy_schema_is_one_that_schemastore_takes() -> None:
+    """Draft 7 at most, an id below its own address, a title, and no reference to another file."""
+    schema = json.loads((ROOT / "schemas" / "policy.schema.json").read_text(encoding="utf-8"))
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert re.fullmatch(r"https://json\.schemastore\.org/[a-z0-9-]+\.json", schema["$id"])
+    assert schema["title"]
+    refs = re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))
+    assert refs
+    assert all(ref.startswith("#/") for ref in refs)
+    Draft7Validator.check_schema(schema)
+
+
+def test_schema_prints_the_published_files(slo_gate: Process) -> None:
+    for name in ("policy", "report"):
+        done = slo_gate("schema", name)
+        published = (ROOT / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
+        assert json.loads(done.stdout) == json.loads(published)

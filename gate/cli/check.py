@@ -76,8 +76,9 @@ Exit codes:
 def command(**options: Any) -> int:
     """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
-    junit = {"dialect": options["junit_dialect"], "timestamp": _time(options["junit_timestamp"])}
+    junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
     try:
+        junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
     except Exception as error:
         write_error(error, outputs, {"junit": junit})

@@ -16,7 +16,16 @@ import yaml
 from tests.conftest import ROOT
 from tests.publish.forges import SHA, TOKEN
 
-ACTION = ("action.yml", ".github", "gate", "schemas", "pyproject.toml", "README.md", "LICENSE")
+ACTION = (
+    "action.yml",
+    ".github",
+    ".pre-commit-hooks.yaml",
+    "gate",
+    "schemas",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 CHECKOUT = {"uses": "actions/checkout@v4"}
 
 
@@ -37,6 +46,14 @@ def rows(n: int, ttft_s: float, **more: Any) -> str:
     """A generic JSONL of n requests; the tail of the E2E makes each row another one."""
     row = {"ttft_s": ttft_s, "e2e_s": ttft_s + 1, "output_tokens": 100, "concurrency": 8, **more}
     return "".join(json.dumps({**row, "e2e_s": row["e2e_s"] + i / 1e6}) + "\n" for i in range(n))
+
+
+def commit(folder: Path) -> Path:
+    """All of a folder as one commit of a repository of its own."""
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+    return folder
 
 
 class Ran:
@@ -85,9 +102,7 @@ def act(
         yaml.safe_dump({"name": "gate", "on": event, "jobs": {"gate": job}}), encoding="utf-8"
     )
     (out / "event.json").write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
-    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "x"]):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *identity, *words], cwd=folder, check=False, capture_output=True)
+    commit(folder)
     known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1", **env}
     words = [
         str(Path(sys.executable).parent / "act"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import yaml
 from pytest_httpserver import HTTPServer
 
-from tests.action.runner import Ran, act, repository, rows
+from tests.action.runner import Ran, act, commit, repository, rows
 from tests.conftest import ROOT
 from tests.emit.reports import HOSTILE
 from tests.publish.forges import TOKEN, FakeGitHub, reply, times
@@ -47,12 +49,13 @@ STEPS = [
         comment_key=HOSTILE,
     ),
     use("dash", results="-rf.jsonl"),
+    use("page", html="page/report.html", baseline="results/base.jsonl\n", same_session="true"),
     use("word", report_only="yes"),
     use("mode", comment="sometimes"),
     use("report", results="results/bad.jsonl", report_only="TRUE"),
     use("stale"),
     {**use("stale", fail_on="never"), "id": "stale2", "name": "stale2"},
-    {"name": "keep", "run": 'cp -r pass fail inconclusive broken hostile stale "$OUT/"; ls >"$OUT/ls"'},
+    {"name": "keep", "run": 'cp -r pass fail inconclusive broken hostile page stale "$OUT/"; ls >"$OUT/ls"'},
 ]
 
 
@@ -67,6 +70,7 @@ def prepared(folder: Path) -> Path:
     for name, text in {
         "good.jsonl": rows(200, 0.1),
         "bad.jsonl": rows(200, 0.9),
+        "base.jsonl": rows(200, 0.11),
         "cut.json": '{"ttfts": [0.1, 0.2',
         NAME: rows(200, 0.8),
     }.items():
@@ -105,6 +109,7 @@ CASES = [
     ("nothing", "failure", "error", "3", "[]"),
     ("hostile", "failure", "fail", "1", '["ttft.p90"]'),
     ("dash", "success", "pass", "0", "[]"),
+    ("page", "success", "pass", "0", "[]"),
     ("word", "failure", "error", "2", "[]"),
     ("mode", "failure", "error", "2", "[]"),
     ("report", "success", "fail", "0", '["ttft.p90"]'),
@@ -129,6 +134,14 @@ def test_the_report_files_are_written_and_say_the_same(step: str, ran: Ran, kept
     report = json.loads((kept / step / "r.json").read_text(encoding="utf-8"))
     assert (report["verdict"], str(report["exit_code"])) == (out["verdict"], out["exit-code"])
     assert "<testsuites" in (kept / step / "j.xml").read_text(encoding="utf-8")
+
+
+def test_page_and_baseline_are_there_when_asked_for(ran: Ran, kept: Path) -> None:
+    assert ran.outputs("page")["html"] == "page/report.html"
+    assert ran.outputs("pass")["html"] == ""
+    assert "<html" in (kept / "page" / "report.html").read_text(encoding="utf-8")
+    report = json.loads((kept / "page" / "r.json").read_text(encoding="utf-8"))
+    assert "base.jsonl" in json.dumps(report["baseline"])
 
 
 def test_a_usage_error_leaves_no_report_of_an_earlier_run(ran: Ran, kept: Path) -> None:
@@ -292,3 +305,19 @@ def test_every_input_reaches_the_script_and_no_other() -> None:
     assert read == {
         "SLO_GATE_" + name.upper().replace("-", "_") for name in action["inputs"] if name != "github-token"
     }
+
+
+def test_the_pre_commit_hook_stops_a_policy_that_means_nothing(tmp_path: Path) -> None:
+    hooks = commit(prepared(tmp_path / "repo"))
+    work = tmp_path / "work"
+    work.mkdir()
+    for name, text in {"slo.yaml": POINT, ".slo-gate.yaml": POINT.replace("p90", "p900")}.items():
+        (work / name).write_text(text, encoding="utf-8")
+    commit(work)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "pre-commit", "try-repo", hooks, "slo-gate-policy", "--all-files"],
+        cwd=work, env={**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ".slo-gate.yaml:4" in done.stdout
