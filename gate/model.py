@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from enum import Enum
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -41,7 +42,7 @@ class Gaps(Struct, frozen=True, eq=False):
     offsets: NDArray[np.int64]  # one more than there are requests
 
 
-class Requests(Struct, frozen=True, eq=False):
+class Requests(Struct, frozen=True, eq=False, dict=True):  # dict: tpot_s is computed once
     """Per-request columns, all of one length, in the order of `order`.
 
     A column the tool never records is None; a cell it failed to record is NaN.
@@ -69,7 +70,7 @@ class Requests(Struct, frozen=True, eq=False):
         """Completed or failed: never warm-up, never cancelled."""
         return self.status <= Status.FAILED
 
-    @property
+    @cached_property
     def tpot_s(self) -> Floats | None:
         """(E2E - TTFT) / (output tokens - 1), NaN for one token or fewer (DESIGN section 1)."""
         if self.ttft_s is None or self.e2e_s is None or self.output_tokens is None:

@@ -169,7 +169,11 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
         return _joint(one, one.evidence, bounds)
     if one.counts.attempted == 0:
         raise Unknown("no request was attempted")
-    return _good_rows(one.evidence, bounds, policy)
+    key = ("goodput", tuple(bounds), policy.single_token_tpot)
+    if key not in one.memo:  # the objective, the run, its load and the attribution ask for the same
+        one.memo[key] = _good_rows(one.evidence, bounds, policy)
+    found: Good = one.memo[key]
+    return found
 
 
 def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -> Good:

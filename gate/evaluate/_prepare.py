@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -21,6 +23,7 @@ class Prepared(Struct, frozen=True, eq=False):
     counts: Counts
     window_s: float | None  # of the judged rows
     notes: tuple[str, ...]
+    memo: dict[object, Any] = field(default_factory=dict)  # what was counted once; nothing else may look
 
     @property
     def requests(self) -> Requests | None:

@@ -109,7 +109,8 @@ def warmup_effect(runs: Sequence[Prepared]) -> list[str]:
 
 
 def _finite(values: Floats) -> Floats:
-    return values[np.isfinite(values)]
+    known = np.isfinite(values)
+    return values if known.all() else values[known]
 
 
 # ---- prompts ------------------------------------------------------------------------------------
@@ -174,12 +175,15 @@ def _halves(runs: Sequence[Prepared], metric: str) -> stats.Shift | None:
         column = column_of(rows, metric)
         if column is None or not _in_order(rows):
             return None
-        columns.append(_finite(column[rows.status == Status.COMPLETED]))
+        done = rows.status == Status.COMPLETED
+        columns.append(_finite(column if done.all() else column[done]))
     by_run = len(columns) >= CLUSTERS
     parts, least = (2, HALF_LEAST) if by_run else (BLOCKS, BLOCK_LEAST)
     if not columns or min(map(len, columns)) < parts * least:
         return None
-    medians = np.array([[np.median(part) for part in np.array_split(c, parts)] for c in columns])
+    medians = np.array(
+        [[stats.nearest_rank(part, 0.5) for part in np.array_split(c, parts)] for c in columns]
+    )
     if not (medians > 0).all():
         return None
     logs = np.log(medians)

@@ -27,13 +27,14 @@ from ._counting import (
 )
 from ._planning import MIN_EFFECTIVE, MIN_REQUESTS, more_requests, zero_miss_minimum
 from ._relative import Shift, band_shift, holm_levels, paired_shift, sturdier, welch_shift
-from ._room import RoomTest, room_test
+from ._room import MOST_SHARE, RoomTest, room_test
 from ._verdict import ShareTest, t_interval, test_share
 
 __all__ = [
     "MIN_EFFECTIVE",
     "MIN_REQUESTS",
     "MIN_RUNS",
+    "MOST_SHARE",
     "Level",
     "RoomTest",
     "Series",
