@@ -24,7 +24,7 @@ def load(data: bytes, path: str) -> AnyReport:
     if len(data) > MOST_BYTES:
         raise InputError(f"{len(data):,} bytes are too many for a report", path, _HINT)
     try:
-        document = json.loads(data, parse_int=_whole, parse_constant=_no_number)
+        document = json.loads(data, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}", path, _HINT) from None
     _validate(document, path)
@@ -40,6 +40,13 @@ def _whole(text: str) -> int:
     if len(text) > 18:
         raise ValueError("a number with more than 18 digits counts nothing")
     return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if abs(number) > 1e18:  # and twice or a hundred times that must still be a number
+        raise ValueError("a number above 1e18 measures nothing")
+    return number
 
 
 def _no_number(text: str) -> float:
