@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ._reading import progress
 from ._shared import (
     FORMATS,
     baseline_options,
@@ -22,6 +23,7 @@ from ._shared import (
 if TYPE_CHECKING:
     from ..model import Baseline, Report
 
+_GAPS_UP_TO = 32 << 20  # bytes: a page shows ITL unasked only where decoding gaps takes no second
 _EXITS = """\b
 Exit codes:
   0   pass, warn, and undecided where the policy lets it through
@@ -116,13 +118,16 @@ def _judge(options: dict[str, Any]) -> Report:
 
         warm_up()
     gaps = any(objective.metric == "itl" for objective in policy.objectives)
-    reading = readers.read(
-        options["results"],
-        tool=options["tool"],
-        stated=options["stated"],
-        gaps=gaps,
-        attempted=policy.evidence.attempted,
-    )
+    with progress() as watch:
+        reading = readers.read(
+            options["results"],
+            tool=options["tool"],
+            stated=options["stated"],
+            gaps=gaps,
+            gaps_up_to=_GAPS_UP_TO if options["html"] else 0,
+            watch=watch,
+            attempted=policy.evidence.attempted,
+        )
     report = evaluate(
         policy,
         reading.runs,

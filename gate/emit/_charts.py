@@ -99,15 +99,14 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
     """Each bound as a dashed line with its name, and the quantile that is compared with it."""
     if not curve.bounds:
         return []
+    ordered = sorted(curve.bounds, key=lambda one: one.bound_s)
     lines = [
         {
             "s": one.bound_s,
-            "name": f"{f.plain(one.id)} {show(one.bound_s, SECONDS)}",
             "verdict": _word(one),
             "said": f"{f.plain(one.id)}: bound {show(one.bound_s, SECONDS)}",
-            "y": 1 + 14 * place,
         }
-        for place, one in enumerate(sorted(curve.bounds, key=lambda one: one.bound_s))
+        for one in ordered
     ]
     colour = v.kinds("verdict", {"met": "good", "not met": "bad", "not proven": "dim", "bound": "fg"})[
         "color"
@@ -115,10 +114,14 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
     colour = {**colour, "legend": None}
     rule = v.layer("rule", lines, {"x": x, "color": colour}, strokeDash=[5, 4], strokeWidth=1.5)
     right = BEYOND * max(*curve.values_s, *(one.bound_s for one in curve.bounds))
+    texts = [
+        {"s": one.bound_s, "name": f"{f.plain(one.id)} {show(one.bound_s, SECONDS)}", "y": 1 + 14 * place}
+        for place, one in enumerate(ordered)
+    ]
     names = [
         v.layer(
             "text",
-            [{key: row[key] for key in ("s", "name", "y")} for row in lines if (row["s"] > right) is left],
+            [row for row, one in zip(texts, ordered, strict=True) if (one.bound_s > right) is left],
             {"x": x, "y": {"field": "y", "type": "quantitative", "scale": None}, "text": {"field": "name"}},
             align="right" if left else "left", dx=-4 if left else 4, baseline="top", fontSize=11,
             stroke="var(--bg)", strokeWidth=3,

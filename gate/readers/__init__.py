@@ -6,7 +6,7 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -90,6 +90,11 @@ READERS: tuple[Reader, ...] = (
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
+# Called with the bytes of all files before the first is read; what it gives back is called with the
+# bytes that were read since it was last called.
+Watch = Callable[[int], Callable[[int], None]]
+
+
 class Reading(Struct, frozen=True):
     """The runs of a set of files, and what was done with the files that gave none."""
 
@@ -103,17 +108,21 @@ def read(
     tool: str | None = None,
     stated: Iterable[str] = (),
     gaps: bool = False,
+    gaps_up_to: int = 0,
     attempted: str | None = None,
+    watch: Watch | None = None,
 ) -> Reading:
     """Read files, folders, globs and `-` as one set.
 
-    `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `attempted` names
-    the gateway's counter where files are scraped metrics. Raises InputError for what is missing,
-    unreadable, unknown or contradictory, UsageError for an unknown tool or key.
+    `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `gaps_up_to` does
+    so where all files together have no more bytes, `attempted` names the gateway's counter where files are
+    scraped metrics, `watch` is told how far reading is. Raises InputError for what is missing, unreadable,
+    unknown or contradictory, UsageError for an unknown tool or key.
     """
     facts = _stated.parse(stated)
     forced = by_name(tool) if tool else None
     sources, notes = _files.find(names, gaps=gaps, attempted=attempted)
+    _prepare(sources, gaps_up_to, watch)
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     seen: dict[int, list[Source]] = {}
     for source in sources:
@@ -134,6 +143,14 @@ def read(
     return Reading(tuple(_sidecar.apply(_stated.apply(run, facts)) for run in runs), tuple(notes))
 
 
+def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:
+    total = sum(source.size for source in sources) if gaps_up_to or watch else 0
+    advance = watch(total) if watch else None
+    for source in sources:
+        source.gaps = source.gaps or total <= gaps_up_to > 0
+        source.advance = advance
+
+
 def _twin(source: Source, same_size: list[Source]) -> Source | None:
     # Hashes are compared only between files of one size: a lone file need not wait for its hash.
     for other in same_size:
@@ -150,12 +167,15 @@ def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Ite
         for source, why in covered.items():
             notes.append(f"{source.name}: not counted, {why}")
         yield from reader.read_set([source for _, source in group if source not in covered])
+        for _, source in group:
+            source.progressed()
         return
     for _, source in group:
         if source in covered:
             notes.append(f"{source.name}: not counted, {covered[source]}")
         else:
             yield from reader.read(source)
+        source.progressed()
 
 
 def claim(source: Source) -> Reader:

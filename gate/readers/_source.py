@@ -48,6 +48,8 @@ class Source:
         self.name = name  # as the caller named it; shown in every message
         self.gaps = gaps
         self.attempted_counter = attempted_counter
+        self.advance: Callable[[int], None] | None = None  # told of stored bytes as they are read
+        self._told = 0
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"
@@ -283,6 +285,7 @@ class Source:
                 rows = self._line_by_line(decoder, bytes(view[at:end]), number)
             yield rows
             at = end
+            self.progressed(at / size)
 
     def _line_by_line(self, decoder: msgspec.json.Decoder[T], chunk: bytes, number: int) -> list[T]:
         """The slow path: finds the line that is broken, or reads the NaN that is not JSON."""
@@ -295,6 +298,13 @@ class Source:
             except BROKEN as error:
                 raise self._broken(error, f"line {number + offset + 1}") from None
         return rows
+
+    def progressed(self, share: float = 1.0) -> None:
+        """Tell who watches that this share of the file has been read."""
+        if self.advance is not None:
+            reached = int(share * self.size)
+            self.advance(reached - self._told)
+            self._told = reached
 
     # ---- around it ------------------------------------------------------------------------
 
