@@ -189,6 +189,7 @@ class Baseline(Struct, frozen=True, eq=False):
     same_session: bool = False  # stated by the caller: one job on one node measured both sides
     allowed: frozenset[str] = frozenset()  # facts that may differ: tool, model, hardware, load, ...
     notes: tuple[str, ...] = ()
+    reported: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of a result -> the report of it
 
 
 # ---- what a policy asks -------------------------------------------------------------------

@@ -73,8 +73,9 @@ def baseline_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) -> Baseline:
     """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
+    from msgspec.structs import replace
+
     from ..evaluate import ALLOWABLE
-    from ..model import Baseline
     from ..readers._baseline import read_baseline as reader
 
     for key in options["allowed"]:
@@ -85,7 +86,7 @@ def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) 
                 f"one of {', '.join(ALLOWABLE)}",
             )
     found = reader(names, tool=options["tool"], stated=options["stated"], gaps=gaps)
-    return Baseline(found.runs, options["same_session"], frozenset(options["allowed"]), found.notes)
+    return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
 
 
 # ---- outputs ------------------------------------------------------------------------------

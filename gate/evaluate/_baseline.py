@@ -66,11 +66,12 @@ def sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> 
 def _not_itself(candidate: Sequence[Prepared], baseline: Baseline) -> None:
     """A build that is compared with itself has not changed: that would be green and mean nothing."""
     judged = {one.run.sha256: one.run.input for one in candidate}
-    for run in baseline.runs:
-        if run.sha256 in judged:
+    theirs = {run.sha256: run.input for run in baseline.runs} | dict(baseline.reported)
+    for digest, where in theirs.items():
+        if digest in judged:
             raise InputError(
-                f"is in the baseline and among the results, as {judged[run.sha256]}",
-                run.input,
+                f"holds what is among the results, as {judged[digest]}, and is given as the baseline",
+                where,
                 "give the results of another build as baseline",
             )
 

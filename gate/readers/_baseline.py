@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import msgspec
 
 from ..errors import UsageError
-from ..model import SAVED_REPORT, Aggregate, Counts, Load, Run, Summary
-from . import Reading, _files, _side_files, read
+from ..model import SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
+from . import _files, _side_files, read
 from ._source import BROKEN, Source
 
 _REPORT = re.compile(r'\s*\{\s*"schema_version"\s*:\s*1\s*,\s*"verdict"\s*:')
@@ -72,7 +72,7 @@ class _Saved(msgspec.Struct):
 
 def read_baseline(
     names: Iterable[str], *, tool: str | None = None, stated: Iterable[str] = (), gaps: bool = False
-) -> Reading:
+) -> Baseline:
     """Result files, folders and globs as `read` takes them, and saved reports among them.
 
     Raises InputError and UsageError as `read` does, and for a report that holds no runs.
@@ -84,6 +84,7 @@ def read_baseline(
     runs: list[Run] = []
     results: list[Source] = []
     seen: dict[frozenset[str], str] = {}
+    reported: dict[str, str] = {}
     for source in sources:
         if not _is_report(source):
             results.append(source)
@@ -94,6 +95,7 @@ def read_baseline(
             notes.append(f"{source.name}: skipped, a report of the same results as {seen[measured]}")
             continue
         seen[measured] = source.name
+        reported |= dict.fromkeys(measured, source.name)
         runs += [_run(one, source) for one in saved.runs]
     if runs and all(_files.side_file(source, _side_files()) for source in results):
         results = []  # a sidecar or a policy beside saved reports is no missing result
@@ -101,7 +103,7 @@ def read_baseline(
         found = read([source.name for source in results], tool=tool, stated=stated, gaps=gaps)
         runs += found.runs
         notes += found.notes
-    return Reading(tuple(runs), tuple(notes))
+    return Baseline(tuple(runs), notes=tuple(notes), reported=reported)
 
 
 def _is_report(source: Source) -> bool:

@@ -143,6 +143,11 @@ def test_two_reports_of_the_same_results_are_one_session(
     assert any("a report of the same results" in note for note in report["notes"])
 
 
+def test_a_report_of_the_very_results_is_no_baseline_of_them(saved: Path, slo_gate: Process) -> None:
+    done = slo_gate("check", "old", "--baseline", "old.json")
+    assert (done.returncode, "among the results" in done.stderr) == (3, True)
+
+
 def test_a_saved_report_is_no_result(saved: Path, slo_gate: Process) -> None:
     assert slo_gate("check", "old.json").returncode == 3
 

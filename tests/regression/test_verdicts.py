@@ -339,7 +339,7 @@ def test_a_fact_that_one_side_does_not_state_is_said() -> None:
 
 def test_a_build_is_not_compared_with_itself() -> None:
     runs = build(JITTER)
-    with pytest.raises(InputError, match="in the baseline and among the results"):
+    with pytest.raises(InputError, match="holds what is among the results"):
         judge(make_policy(growth("ttft", 50, 0.05)), runs, runs, same_session=True)
 
 
