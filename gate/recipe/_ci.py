@@ -65,7 +65,7 @@ _GITHUB_ON = {
 _GITHUB_KEEP = """\
       - name: Keep the results
         if: always()
-        uses: actions/upload-artifact@v4
+        uses: actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02 # v4.6.2
         with:
           name: slo-gate
           path: |
@@ -103,7 +103,7 @@ jobs:
     env:
 {env}      SLO_GATE: slo-gate # what pip installs: a version, a wheel or a git URL
     steps:
-      - uses: actions/checkout@v4
+      - uses: actions/checkout@8e8c483db84b4bee98b60c0593521ed34d9990e8 # v6.0.1
         with:
           persist-credentials: false
       - name: Install

@@ -50,6 +50,14 @@ def test_ci_files_fit_the_schema_of_their_system(system: str, schema: str, tmp_p
     assert done.returncode == 0, done.stdout
 
 
+def test_the_workflow_pins_what_it_uses_and_grants_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "slo-gate.yml"
+    path.write_text(recipe(parsed(), "vllm", ci="github").files[1][1])
+    command = [str(Path(sys.executable).with_name("zizmor")), "--offline", "--no-progress", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("system", FILES)
 def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system: str) -> None:
     text = recipe(parsed(), "llmperf", ci=system).files[1][1]

@@ -106,7 +106,8 @@ def test_the_verdict_that_is_read_line_by_line_is_the_demo_s(slo_gate: Process) 
     printed = slo_gate("check", "chat/regressed", "--policy", "chat/slo.yaml", cwd=ROOT / "examples").stdout
     headline, *rule = [
         line.strip()
-        for block in re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        for kind, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        if not kind
         for line in block.splitlines()
     ]
     assert headline == printed.splitlines()[0]
