@@ -66,9 +66,9 @@ def show(value: float | None, unit: str, against: float | None = None) -> str:
     """`value` for a reader, with enough digits that it cannot contradict its comparison with `against`."""
     if value is None or math.isnan(value):
         return "-"
-    if math.isinf(value):
-        return "unbounded" if value > 0 else "-unbounded"
     scale, suffix = _display(against if against is not None else value, unit)
+    if math.isinf(value / scale):
+        return "unbounded" if value > 0 else "-unbounded"
     digits = _digits(value, against)
     shown = _number(value / scale, digits)
     while against is not None and digits < 17 and not _agrees(value, against, scale, digits):
