@@ -99,11 +99,15 @@ def test_completed_requests_alone_give_the_tools_percentiles() -> None:
             assert got == pytest.approx(said[f"results_{key}_quantiles_p{percent}"], rel=1e-12)
 
 
-def test_the_servers_log_is_read_as_rows(shared: Path) -> None:
-    # truth.jsonl has ttft_s and e2e_s of what was answered, and nothing for a failure.
+def test_the_servers_log_is_read_as_rows_once_its_status_is_written_as_error(
+    shared: Path, tmp_path: Path
+) -> None:
+    # truth.jsonl has ttft_s and e2e_s of what was answered, and a status alone for a failure.
     path = shared / "results" / "llmperf-5acd7b1" / "b_errors" / "truth.jsonl"
     truth = [json.loads(line) for line in path.read_text().splitlines()]
-    run = read(path)
+    with pytest.raises(InputError, match='"status" may tell of failures'):
+        read(path)
+    run = read(jsonl(tmp_path, *({**e, "error": None if e["status"] == 200 else "HTTP"} for e in truth)))
     assert run.counts.completed == sum(entry["status"] == 200 for entry in truth) == 138
     assert run.counts.attempted == len(truth) == 152
     tpot = np.array([entry.get("tpot_s", np.nan) for entry in truth])
@@ -417,10 +421,48 @@ def test_other_columns_are_noted_with_what_they_may_mean(tmp_path: Path) -> None
     assert "output_tokens" in run.unsuitable["tpot"]
 
 
-def test_a_column_that_tells_of_failures_but_is_not_read_is_noted(tmp_path: Path) -> None:
-    notes = read(jsonl(tmp_path, row(success=False))).notes
-    assert any(note.startswith("success is not read and there is no error column") for note in notes)
-    assert not any("no error column" in n for n in read(jsonl(tmp_path, row(status=200, error=None))).notes)
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("success", False),
+        ("success", True),  # the file says how it would tell; the next may hold a failure
+        ("ok", "no"),
+        ("failed", 1),
+        ("status", "timeout"),
+        ("status", 200),
+        ("error_code", 503),
+        ("Status-Code", 503),
+    ],
+)
+def test_failures_told_in_another_column_than_error_are_refused(
+    name: str, cell: object, tmp_path: Path
+) -> None:
+    for path in (
+        jsonl(tmp_path, row(), row(**{name: cell})),
+        put(tmp_path, f"ttft_s,e2e_s,{name}\n0.1,0.2,\n0.1,0.2,{cell}\n", ".csv"),
+    ):
+        with pytest.raises(InputError, match="may tell of failures, and there is no column error") as caught:
+            read(path)
+        assert f'"{name}"' in caught.value.message
+        assert caught.value.hint.startswith("write it as error")
+    assert read(jsonl(tmp_path, row(error=None, **{name: cell}))).counts.completed == 1
+
+
+def test_a_failure_far_behind_the_first_rows_is_still_seen_to_be_untold(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='"failed" may tell of failures'):
+        read(jsonl(tmp_path, *[row()] * 3000, row(failed=True)))
+
+
+def test_a_column_of_that_name_without_a_cell_hides_nothing(tmp_path: Path) -> None:
+    assert read(jsonl(tmp_path, row(status=None))).counts.completed == 1
+    assert read(put(tmp_path, "ttft_s,e2e_s,status\n0.1,0.2,\n", ".csv")).counts.completed == 1
+
+
+def test_a_negative_gap_is_refused_with_its_row(tmp_path: Path) -> None:
+    rows = [row(itl_ms=[1, 2]), row(itl_ms=None), row(itl_ms=[]), row(itl_ms=[3, -0.5, 4])]
+    with pytest.raises(InputError, match=r"itl_ms holds a gap of -0\.5") as caught:
+        read(jsonl(tmp_path, *rows), gaps=True)
+    assert caught.value.where.endswith("line 4")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ TEXTS = ("run", "model", "tool", "tool_version", "hardware", "session")
 LATENCIES = tuple(name for name, (time, _) in TIME_COLUMNS.items() if time != "start")
 NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS)
 ROW_TEXTS = ("request_id", "prompt")  # of one request each; of a prompt only its hash is kept
+# What people write beside or instead of `error`: not read, but a file with these alone hides failures.
+TELLTALES = ("success", "ok", "failed", "status", "status_code", "error_msg", "error_code", "error_message")
 KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, *ROW_TEXTS, "error")
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
@@ -39,46 +41,16 @@ _HEAD_ROWS = 200
 _MOST = 1e21  # a thousand times the nanoseconds since 1970; beyond it sums would overflow
 
 _Number = float | str | None
-_Text = str | int | float | None
-
-
-class _Row(msgspec.Struct):
-    start_s: _Number = None
-    start_ms: _Number = None
-    start_us: _Number = None
-    start_ns: _Number = None
-    ttft_s: _Number = None
-    ttft_ms: _Number = None
-    ttft_us: _Number = None
-    ttft_ns: _Number = None
-    e2e_s: _Number = None
-    e2e_ms: _Number = None
-    e2e_us: _Number = None
-    e2e_ns: _Number = None
-    output_tokens: _Number = None
-    input_tokens: _Number = None
-    concurrency: _Number = None
-    request_rate: _Number = None
-    cancelled: bool | float | str | None = None
-    warmup: bool | float | str | None = None
-    error: Any = None
-    run: _Text = None
-    model: _Text = None
-    tool: _Text = None
-    tool_version: _Text = None
-    hardware: _Text = None
-    session: _Text = None
-    request_id: _Text = None
-    prompt: _Text = None
-
-
-class _GapRow(_Row):
-    """A row whose gaps are wanted; without it they are skipped undecoded."""
-
-    itl_s: list[float | None] | None = None
-    itl_ms: list[float | None] | None = None
-    itl_us: list[float | None] | None = None
-    itl_ns: list[float | None] | None = None
+_Fields = list[tuple[str, Any, Any]]  # name, type, default
+_FIELDS: _Fields = [
+    *((name, _Number, None) for name in NUMBERS),
+    *((name, bool | float | str | None, None) for name in FLAGS),
+    *((name, str | int | float | None, None) for name in (*TEXTS, *ROW_TEXTS)),
+    *((name, Any, None) for name in ("error", *TELLTALES)),
+]
+_GAP_FIELDS: _Fields = [(name, list[float | None] | None, None) for name in GAP_COLUMNS]
+_Row = msgspec.defstruct("_Row", _FIELDS)
+_GapRow = msgspec.defstruct("_GapRow", _GAP_FIELDS, bases=(_Row,))  # else gaps are skipped undecoded
 
 
 class _Batch(Struct, frozen=True):
@@ -98,6 +70,7 @@ class Table(Struct, frozen=True, eq=False):
     texts: Mapping[str, list[str]]
     errors: list[str]  # "" is ok
     gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
+    told: frozenset[str]  # TELLTALES that say something in some row
     at: Callable[[int], str]
 
 
@@ -162,9 +135,9 @@ def by_line(source: Source) -> bool:
 
 
 def _json(source: Source, gaps: bool) -> Iterator[_Batch]:
-    kind: type[_Row] = _GapRow if gaps else _Row
+    kind = _GapRow if gaps else _Row
     fields = tuple(kind.__struct_fields__)
-    chunks: Iterable[list[_Row]]
+    chunks: Iterable[list[Struct]]
     if source.shape == "array":
         chunks, place = [source.array(kind)], "element"
     elif by_line(source):
@@ -180,7 +153,7 @@ def _json(source: Source, gaps: bool) -> Iterator[_Batch]:
         before += len(rows)
 
 
-def _decoded(source: Source, data: bytes, kind: type[_Row]) -> list[_Row]:
+def _decoded(source: Source, data: bytes, kind: type[Struct]) -> list[Struct]:
     try:
         return msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
     except msgspec.MsgspecError as error:
@@ -284,7 +257,8 @@ def _convert(source: Source, batch: _Batch) -> Table:
             **{name: _hashes(found) for name in ("prompt",) if (found := cells(name))},
         },
         [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size,
-        {name: _flat(found) for name in GAP_COLUMNS if (found := cells(name))},
+        {name: _flat(source, name, found, batch) for name in GAP_COLUMNS if (found := cells(name))},
+        frozenset(name for name in TELLTALES if any(cell not in (None, "") for cell in cells(name) or ())),
         batch.at,
     )
 
@@ -357,9 +331,17 @@ def _error(cell: object) -> str:
     return "marked as an error" if _WORDS.get(text.lower()) else text
 
 
-def _flat(lists: Sequence[Sequence[float | None] | None]) -> tuple[Floats, Floats]:
+def _flat(
+    source: Source, name: str, lists: Sequence[Sequence[float | None] | None], batch: _Batch
+) -> tuple[Floats, Floats]:
     lengths = np.array([np.nan if gaps is None else len(gaps) for gaps in lists])
-    return np.array([gap for gaps in lists if gaps for gap in gaps], dtype=np.float64), lengths
+    values = np.array([gap for gaps in lists if gaps for gap in gaps], dtype=np.float64)
+    if (values < 0).any():
+        first = int(np.argmax(values < 0))
+        row = int(np.searchsorted(np.cumsum(np.nan_to_num(lengths)), first, side="right"))
+        why = f"{name} holds a gap of {values[first]:g}: no chunk comes before the last"
+        raise source.fail(why, batch.at(row), "write the time from each chunk to the next")
+    return values, lengths
 
 
 def _merge(parts: Sequence[Table]) -> Table:
@@ -394,5 +376,6 @@ def _merge(parts: Sequence[Table]) -> Table:
             )
             for n in used(p.gaps for p in parts)
         },
+        frozenset().union(*(p.told for p in parts)),
         at,
     )

@@ -37,7 +37,6 @@ _SYNONYMS = {
     "inter_token_latencies": "itl_s",
     "itls": "itl_s",
 }
-_FAILURES = {"success", "ok", "failed", "status", "status_code", "error_msg", "error_code", "error_message"}
 _DOC = "see docs/readers.md#generic for the columns"
 _ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
 _ONE_CHUNK = (
@@ -71,6 +70,7 @@ def read(source: Source) -> Sequence[Run]:
     table = _columns.load(source, gaps=wanted)
     if not table.size:
         raise source.fail("holds no requests", hint="write one row a request; " + _DOC)
+    _refuse_hidden_failures(source, table, columns)
     rows = _in_base_units(source, table, columns)
     kind = {"text": "csv", "array": "json"}.get(source.shape, "jsonl")
     return tuple(_run(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
@@ -164,9 +164,9 @@ def _near(name: str) -> str | None:
     """The column of ours that `name` was probably meant to be."""
     if name in _columns.KNOWN:
         return None
-    if name in _FAILURES:
+    lower = _snake(name)
+    if lower in _columns.TELLTALES:
         return "error"
-    lower = name.lower().replace("-", "_").replace(" ", "_")
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
     if unit not in _columns.UNITS:
@@ -189,14 +189,24 @@ def _column_notes(columns: Sequence[str], table: _columns.Table) -> tuple[str, .
         return ()
     shown = ", ".join(f"{name} (meant as {ours}?)" if (ours := _near(name)) else name for name in others[:12])
     more = f" and {len(others) - 12} more" if len(others) > 12 else ""
-    notes = [f"columns not read: {shown}{more}"]
-    told = sorted(_FAILURES & set(others))
-    if told and "error" not in columns:
-        notes.append(
-            f"{told[0]} is not read and there is no error column: failures that only {told[0]} tells of"
-            " count as completed; write them into error"
+    return (f"columns not read: {shown}{more}",)
+
+
+def _refuse_hidden_failures(source: Source, table: _columns.Table, columns: Sequence[str]) -> None:
+    """A column that may tell of failures and is not read: they would count as completed."""
+    if "error" in columns or any(table.errors):
+        return
+    named = [name for name in columns if _snake(name) in _columns.TELLTALES]
+    told = [*(name for name in named if name not in _columns.TELLTALES), *sorted(table.told)]
+    if told:
+        raise source.fail(
+            f'the column "{told[0]}" may tell of failures, and there is no column error',
+            hint="write it as error: null for a success, else what went wrong; " + _DOC,
         )
-    return tuple(notes)
+
+
+def _snake(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 # ---- one run ------------------------------------------------------------------------------
