@@ -9,9 +9,11 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 binom = pytest.importorskip("scipy.stats").binom
+pytest.importorskip("numba")
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 REPETITIONS = 300
@@ -21,6 +23,12 @@ REPETITIONS = 300
 def calibrate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("calibrate")
+
+
+@pytest.fixture
+def simulator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("simulator")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +67,8 @@ def test_every_design_is_within_its_limits():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert sum(line.startswith("| 9") for line in done.stdout.splitlines()) == 20
+    # two designs of three groups of rules, and their two groups that have a second way
+    assert sum(line.startswith("| 1") for line in done.stdout.splitlines()) == 10
 
 
 def test_the_check_reports_a_method_that_takes_requests_for_independent(calibrate):
@@ -72,3 +82,90 @@ def test_the_check_reports_a_method_that_takes_requests_for_independent(calibrat
         "false fail on the bound, more than 13.0%",
     ]
     assert list(calibrate.complaints(result, noisy=True)) == []
+
+
+def test_the_simulated_servers_error_is_reported_where_requests_are_taken_for_independent(calibrate):
+    study = calibrate.server_study
+    design = study.Design(10, 300, 30)
+    plan = study.Plan(0, 200, (design,), ("open, 90 %",))
+    tally = study.Tally(plan)
+    name, counts = study.study(("open, 90 %", True, plan))
+    tally.add(name, counts)
+    assert study.complaints(tally, design, noisy=True) == []
+    for (size, rule, method, at, verdict), times in list(counts.items()):
+        if method == "iid":
+            counts[size, rule, "ours", at, verdict] = times
+            counts[size, rule, "ours", at, "pass" if verdict == "fail" else "fail"] = 0
+    tally = study.Tally(plan)
+    tally.add(name, counts)
+    assert any("worst false pass" in text for text in study.complaints(tally, design, noisy=True))
+
+
+# ---- the simulator --------------------------------------------------------------------------------
+
+
+def p(values, percent):
+    return float(np.percentile(values, percent, method="inverted_cdf"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ttft_p99_ms", "tpot_p99_ms", "tpot_p50_ms"),
+    [  # by the design study's own simulator, in other code: docs/statistics.md
+        ("open, 30 % load", 238, 13, 10),
+        ("open, 65 %", 352, 21, 14),
+        ("open, 90 %", 1369, 27, 20),
+        ("open, slow phases", 762, 44, 13),
+        ("closed, 32", 276, 19, 16),
+        ("closed, 128 on 64 slots", 5510, 28, 23),
+    ],
+)
+def test_the_simulator_agrees_with_another_one_of_the_same_engine(
+    simulator, name, ttft_p99_ms, tpot_p99_ms, tpot_p50_ms
+):
+    trace = simulator.simulate(simulator.SCENARIOS[name], 400_000, seed=7, warmup=2000)
+    assert 1e3 * p(trace.ttft_s, 99) == pytest.approx(ttft_p99_ms, rel=0.2)
+    assert 1e3 * p(trace.tpot_s, 99) == pytest.approx(tpot_p99_ms, rel=0.07)
+    assert 1e3 * p(trace.tpot_s, 50) == pytest.approx(tpot_p50_ms, rel=0.07)
+
+
+def test_a_request_alone_takes_a_step_a_token_and_a_step_a_chunk_of_its_prompt(simulator):
+    quiet = simulator.Server(noise=0.0, failing=0.0)
+    alone = simulator.Scenario(quiet, rate=1e-4)
+    trace = simulator.simulate(alone, 500, seed=1)
+    assert trace.tpot_s == pytest.approx(
+        np.full(500, 8.1e-3), abs=1e-9
+    )  # 8 ms and 0.1 ms for the one sequence
+    # prompts have 8 to 8000 tokens: 0.04 ms each, and 8 ms for every 512 of them begun
+    tokens = np.arange(8, 8001)
+    possible = 8e-3 * -(-tokens // 512) + 4e-5 * tokens
+    nearest = possible[np.abs(possible[:, None] - trace.ttft_s[None, :]).argmin(axis=0)]
+    assert trace.ttft_s == pytest.approx(nearest, abs=1e-8)  # the clock stands at 5,000,000 s
+    slower = simulator.simulate(alone.at_speed(2.0), 500, seed=1)
+    assert slower.tpot_s == pytest.approx(2 * trace.tpot_s)
+
+
+def test_whole_prompts_take_one_step_and_hold_up_decoding(simulator):
+    quiet = {"noise": 0.0, "failing": 0.0}
+    whole = simulator.simulate(
+        simulator.Scenario(simulator.Server(chunk_tokens=0, **quiet), rate=1e-4), 500, 1
+    )
+    tokens = np.round((whole.ttft_s - 8e-3) / 4e-5)
+    assert whole.ttft_s == pytest.approx(8e-3 + 4e-5 * tokens, abs=1e-8)
+    busy = [
+        simulator.simulate(
+            simulator.Scenario(simulator.Server(chunk_tokens=size, **quiet), rate=9.0), 50_000, 1
+        )
+        for size in (512, 0)
+    ]
+    assert p(busy[1].tpot_s, 99) > 1.1 * p(busy[0].tpot_s, 99)
+
+
+def test_a_closed_loop_keeps_its_clients_busy_and_a_seed_gives_the_same_trace_again(simulator):
+    scenario = simulator.SCENARIOS["closed, 32"]
+    first, second = (simulator.simulate(scenario, 20_000, seed=3) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert np.array_equal(one, other)
+    ended = np.isfinite(first.e2e_s)
+    assert 1 - ended.mean() == pytest.approx(0.001, abs=0.001)
+    # 32 clients with nothing to wait for: a step of 32 sequences is 11.2 ms, without any prefill
+    assert p(first.tpot_s[ended], 50) > 0.0112
