@@ -79,7 +79,7 @@ def _curve(curve: Curve) -> Picture:
     spec = {
         "width": v.WIDTH,
         "height": 230,
-        "layer": [drawn, dots, *_bound_layers(curve, x, y, label, least)],
+        "layer": [drawn, dots, *_bound_layers(curve, x, y, least)],
     }
     return Picture(
         f"ecdf-{curve.metric}", f"How {label} is distributed", _curve_says(curve), spec, _points(curve)
@@ -95,7 +95,7 @@ def _step(curve: Curve) -> str:
     return "linear" if curve.of == "percentiles" else "step-after"
 
 
-def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) -> list[v.Spec]:
+def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, least: float) -> list[v.Spec]:
     """Each bound as a dashed line with its name, and the quantile that is compared with it."""
     if not curve.bounds:
         return []
@@ -113,12 +113,32 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
     ]
     colour = {**colour, "legend": None}
     rule = v.layer("rule", lines, {"x": x, "color": colour}, strokeDash=[5, 4], strokeWidth=1.5)
-    right = BEYOND * max(*curve.values_s, *(one.bound_s for one in curve.bounds))
+    quantiles = [
+        {
+            "s": one.value_s,
+            "above": max(1 - one.share, least),
+            "verdict": _word(one),
+            "said": f"{f.plain(one.id)}: {show(one.value_s, SECONDS, one.bound_s)},"
+            f" bound {show(one.bound_s, SECONDS)}, {_word(one)}",
+        }
+        for one in ordered
+        if one.value_s is not None and one.share is not None
+    ]
+    marks = v.layer(
+        "point", quantiles, {"x": x, "y": y, "color": colour}, shape="diamond", size=110, filled=True,
+        stroke="var(--bg)", strokeWidth=1,
+    )  # fmt: skip
+    return [rule, *_bound_names(curve, ordered, x), *([marks] if quantiles else [])]
+
+
+def _bound_names(curve: Curve, ordered: Sequence[CurveBound], x: v.Spec) -> list[v.Spec]:
+    """One below the other, on the side where there is room."""
+    right = BEYOND * max(*curve.values_s, ordered[-1].bound_s)
     texts = [
         {"s": one.bound_s, "name": f"{f.plain(one.id)} {show(one.bound_s, SECONDS)}", "y": 1 + 14 * place}
         for place, one in enumerate(ordered)
     ]
-    names = [
+    return [
         v.layer(
             "text",
             [row for row, one in zip(texts, ordered, strict=True) if (one.bound_s > right) is left],
@@ -128,22 +148,6 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, label: str, least: float) 
         )
         for left in (False, True)
     ]  # fmt: skip
-    quantiles = [
-        {
-            "s": one.value_s,
-            "above": max(1 - one.share, least),
-            "verdict": _word(one),
-            "said": f"{f.plain(one.id)}: {show(one.value_s, SECONDS, one.bound_s)},"
-            f" bound {show(one.bound_s, SECONDS)}, {_word(one)}",
-        }
-        for one in curve.bounds
-        if one.value_s is not None and one.share is not None
-    ]
-    marks = v.layer(
-        "point", quantiles, {"x": x, "y": y, "color": colour}, shape="diamond", size=110, filled=True,
-        stroke="var(--bg)", strokeWidth=1,
-    )  # fmt: skip
-    return [rule, *names, marks] if quantiles else [rule, *names]
 
 
 def _word(one: CurveBound) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..model import Change, Charts, Check, Report, RunReport
+from ..model import Change, Charts, Check, MissSet, Report, RunReport
 from ..units import SECONDS, SHARE, show
 from . import _format as f
 from . import _vega as v
@@ -14,7 +14,7 @@ from ._vega import Picture
 
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "failed": "failed"}
 RUNS_MOST = 120  # drawn; the table has all
-_ROW = 22  # px
+_ROW, _DOT = 22, 56  # px
 _PERCENTILES = {"P50": "c1", "P90": "c2", "P99": "c3"}
 _SHAPES = {"P50": "circle", "P90": "square", "P99": "triangle-up"}
 
@@ -24,49 +24,59 @@ def misses(charts: Charts) -> Picture | None:
     if not charts.misses:
         return None
     known = [name for name in _NAMES if any(name in one.broke for one in charts.misses)]
-    bars = [
-        {
-            "set": place,
-            "n": one.number,
-            "text": f.count(one.number),
-            "said": f"{f.count(one.number)} requests: {' and '.join(_NAMES[name] for name in one.broke)}",
-        }
-        for place, one in enumerate(charts.misses)
-    ]
+    rows = tuple((_broke(one), f.count(one.number)) for one in charts.misses)
+    return Picture(
+        "misses",
+        "Which bounds the misses broke",
+        "Requests that were not good, by exactly the bounds they broke; failed requests broke all of them.",
+        {"hconcat": [_matrix(charts, known), _bars(charts, v.WIDTH - _DOT * len(known) - 70)]},
+        Table(("broke", "requests"), rows, frozenset(("requests",))),
+    )
+
+
+def _broke(one: MissSet) -> str:
+    return " and ".join(_NAMES[name] for name in one.broke)
+
+
+def _matrix(charts: Charts, known: Sequence[str]) -> v.Spec:
     cells = [
         {"set": place, "bound": _NAMES[name], "in": "yes" if name in one.broke else "no"}
         for place, one in enumerate(charts.misses)
         for name in known
     ]
-    y = {"field": "set", "type": "ordinal", "axis": None}
     inside = {"condition": {"test": "datum.in == 'yes'", "value": "var(--bad)"}, "value": "var(--grid)"}
     x = {
         "field": "bound", "type": "nominal", "sort": [_NAMES[name] for name in known], "title": None,
         "axis": {"orient": "top", "labelAngle": 0, "domain": False, "ticks": False, "grid": False},
     }  # fmt: skip
-    matrix = {
-        "width": 56 * len(known),
-        "height": _ROW * len(bars),
-        **v.layer("circle", cells, {"x": x, "y": y, "color": inside}, size=150, opacity=1),
+    encoding = {"x": x, "y": {"field": "set", "type": "ordinal", "axis": None}, "color": inside}
+    return {
+        "width": _DOT * len(known),
+        "height": _ROW * len(charts.misses),
+        **v.layer("circle", cells, encoding, size=150, opacity=1),
     }
-    count = {"field": "n", "type": "quantitative", "axis": None, "scale": {"nice": False}}
-    lengths = {
-        "width": v.WIDTH - 56 * len(known) - 70,
+
+
+def _bars(charts: Charts, width: int) -> v.Spec:
+    bars = [
+        {"set": place, "n": one.number, "said": f"{f.count(one.number)} requests: {_broke(one)}"}
+        for place, one in enumerate(charts.misses)
+    ]
+    counts = [
+        {"set": place, "n": one.number, "text": f.count(one.number)}
+        for place, one in enumerate(charts.misses)
+    ]
+    x = {"field": "n", "type": "quantitative", "axis": None, "scale": {"nice": False}}
+    y = {"field": "set", "type": "ordinal", "axis": None}
+    text = {"x": x, "y": y, "text": {"field": "text"}}
+    return {
+        "width": width,
         "height": _ROW * len(bars),
         "layer": [
-            v.layer("bar", bars, {"x": count, "y": y}, color="var(--bad)", height=14),
-            v.layer("text", [{**bar, "said": ""} for bar in bars],
-                    {"x": count, "y": y, "text": {"field": "text"}}, align="left", dx=5),
+            v.layer("bar", bars, {"x": x, "y": y}, color="var(--bad)", height=14),
+            v.layer("text", counts, text, align="left", dx=5),
         ],
-    }  # fmt: skip
-    rows = tuple(
-        (", ".join(_NAMES[name] for name in one.broke), f.count(one.number)) for one in charts.misses
-    )
-    says = "Requests that were not good, by exactly the bounds they broke; failed requests broke all of them."
-    return Picture(
-        "misses", "Which bounds the misses broke", says, {"hconcat": [matrix, lengths]},
-        Table(("broke", "requests"), rows, frozenset(("requests",))),
-    )  # fmt: skip
+    }
 
 
 def loads(charts: Charts, target: float | None) -> Picture | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..model import Charts
+from ..model import Charts, Grid, WhatIf
 from ..units import SECONDS, SHARE, show
 from . import _format as f
 from . import _vega as v
@@ -80,52 +80,50 @@ def grid(charts: Charts) -> Picture | None:
     if found is None or found.grid is None:
         return None
     cells = found.grid
-    own = {move.id: move.max_s for move in found.moves}
-    target = found.target
-    values = [
+    axis = {"labelAngle": 0, "grid": False, "labelOverlap": True, "labelFontSize": 10}
+    x: v.Spec = {
+        "field": "x",
+        "type": "ordinal",
+        "sort": None,
+        "title": f"{_bound(cells.x)} bound",
+        "axis": axis,
+    }
+    y = {**x, "field": "y", "title": f"{_bound(cells.y)} bound"}
+    y["sort"] = [show(value, SECONDS) for value in reversed(cells.y_max_s)]
+    shade: v.Spec = {"field": "share", "type": "quantitative", "legend": None}
+    shade["scale"] = {"range": [0, 0.55], "zero": False}
+    border = {"condition": {"test": "datum.met == 'yes'", "value": "var(--good)"}, "value": "var(--bg)"}
+    values = _cells(found, cells)
+    silent = [{key: row[key] for key in ("x", "y", "text", "own")} for row in values]
+    own = [row for row in silent if row["own"] == "yes"]
+    place = {"x": x, "y": y}
+    layers = [
+        v.layer("rect", values, {**place, "fillOpacity": shade, "stroke": border},
+                fill="var(--c1)", strokeWidth=2),
+        v.layer("text", silent, {**place, "text": {"field": "text"}}, fontSize=10),
+        v.layer("rect", own, place, filled=False, stroke="var(--fg)", strokeWidth=2.5),
+    ]  # fmt: skip
+    met = " In green frames the estimate meets the target." if found.target is not None else ""
+    says = (
+        f"Goodput in percent at each pair of two bounds, the others as they are. Bold frame: the policy.{met}"
+    )
+    spec = {"width": v.WIDTH, "height": 260, "layer": layers if own else layers[:2]}
+    return Picture("grid", "Two bounds at once", says, spec, None)
+
+
+def _cells(found: WhatIf, cells: Grid) -> list[dict[str, Any]]:
+    own, target = {move.id: move.max_s for move in found.moves}, found.target
+    return [
         {
             "x": show(x, SECONDS),
             "y": show(y, SECONDS),
             "share": share,
-            "text": show(round(share, 3), SHARE).removesuffix("%"),
+            "text": f.share(round(share, 4), target).removesuffix("%"),
             "met": "yes" if target is not None and share >= target else "no",
+            "own": "yes" if (x, y) == (own[cells.x], own[cells.y]) else "no",
             "said": f"{_bound(cells.x)} <= {show(x, SECONDS)} and {_bound(cells.y)} <= {show(y, SECONDS)}:"
             f" goodput {f.share(share, target)}",
-            "own": "yes" if (x, y) == (own[cells.x], own[cells.y]) else "no",
         }
         for y, row in zip(cells.y_max_s, cells.fraction, strict=True)
         for x, share in zip(cells.x_max_s, row, strict=True)
     ]
-    axis = {"labelAngle": 0, "grid": False, "labelOverlap": True, "labelFontSize": 10}
-    x = {"field": "x", "type": "ordinal", "sort": None, "title": f"{_bound(cells.x)} bound", "axis": axis}
-    y = {
-        "field": "y",
-        "type": "ordinal",
-        "sort": "descending",
-        "title": f"{_bound(cells.y)} bound",
-        "axis": axis,
-    }
-    y["sort"] = [show(value, SECONDS) for value in reversed(cells.y_max_s)]
-    shade = {
-        "field": "share", "type": "quantitative", "legend": None,
-        "scale": {"range": [0, 0.55], "zero": False},
-    }  # fmt: skip
-    border = {"condition": {"test": "datum.met == 'yes'", "value": "var(--good)"}, "value": "var(--bg)"}
-    silent = [{**row, "said": ""} for row in values]
-    layers = [
-        v.layer("rect", values, {"x": x, "y": y, "fillOpacity": shade, "stroke": border},
-                fill="var(--c1)", strokeWidth=2),
-        v.layer("text", silent, {"x": x, "y": y, "text": {"field": "text"}}, fontSize=10),
-    ]  # fmt: skip
-    marked = [row for row in silent if row["own"] == "yes"]
-    if marked:
-        layers.append(
-            v.layer("rect", marked, {"x": x, "y": y}, filled=False, stroke="var(--fg)", strokeWidth=2.5)
-        )
-    says = (
-        f"Goodput in percent at each pair of two bounds, the others as they are. Bold frame: the policy."
-        f"{' In green frames the estimate meets the target.' if target is not None else ''}"
-    )
-    return Picture(
-        "grid", "Two bounds at once", says, {"width": v.WIDTH, "height": 260, "layer": layers}, None
-    )
