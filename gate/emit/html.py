@@ -181,7 +181,8 @@ def _blocks(report: Report) -> list[_Block]:
         blocks.append(_Block("who", "Which requests missed", shown, tuple(a.lines(report))))
     if len(report.loads) > 1:
         loads = _Labelled("Runs of one load together", t.load_table(report))
-        blocks.append(_Block("by-load", "Loads", (loads,)))
+        ends = f.capacity_line(report)
+        blocks.append(_Block("by-load", "Loads", (loads,), (ends,) if ends else ()))
     if report.runs:
         runs = _Labelled("Every run", t.run_table(report))
         rest = f.more(len(report.runs), "runs")
