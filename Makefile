@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-action test-html lint format bench calibrate golden wheel clean help
+.PHONY: demo report test test-e2e test-action test-html lint format bench calibrate golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -92,4 +92,4 @@ wheel: $(VENV)/.dev ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean: ## remove what make made
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(E2E) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -29,6 +29,7 @@ ALLOWED = {
     "recipe": {"errors", "units", "model", "policy", "emit"},
     "saved": {"errors", "model", "_schemas"},
     "publish": {"errors", "units"},
+    "bench": {"errors", "model", "readers"},
     "cli": {
         "errors",
         "units",
@@ -39,6 +40,7 @@ ALLOWED = {
         "synth",
         "emit",
         "_schemas",
+        "bench",
         "publish",
         "recipe",
         "saved",
@@ -101,6 +103,18 @@ def test_only_the_command_line_prints_and_exits() -> None:
                 assert called not in ("print", "sys.exit", "exit", "click.echo"), (
                     f"{path.name} calls {called}"
                 )
+
+
+def test_only_publishing_and_the_witness_use_the_network() -> None:
+    network = {"urllib3", "urllib.request", "http", "socket", "ssl", "requests", "httpx", "aiohttp"}
+    users = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name == one or name.startswith(f"{one}.") for name in names for one in network):
+                users.add(path.relative_to(GATE).as_posix().split("/")[0] + "/" + path.stem)
+    assert {name for name in users if not name.startswith("publish/")} == {"bench/_witness"}
 
 
 @pytest.mark.parametrize(

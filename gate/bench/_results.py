@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,18 @@ def sent(runs: Sequence[Run]) -> int:
 def completed(runs: Sequence[Run]) -> int:
     """Requests that got their whole answer."""
     return sum(run.counts.completed for run in runs)
+
+
+def notes(reading: Reading, folder: Path) -> list[str]:
+    """What reading the folder of a run gave to say, in words that other runs share; its sidecars are ours."""
+    said = [note.replace(f"{folder}/", "").replace(f"{folder}: ", "") for note in reading.notes]
+    return [note for note in said if f"{SIDECAR}: skipped" not in note]
+
+
+def shared(said: Sequence[str]) -> list[str]:
+    """Each note once, with how many runs say it."""
+    number = Counter(said)
+    return [note + (f" ({n} runs)" if n > 1 else "") for note, n in number.items()]
 
 
 def why(error: GateError) -> str:

@@ -23,7 +23,8 @@ from ._results import How
 from ._state import State, fold, same_terms
 
 FAILED_SHARE = 0.2  # of the planned rounds: a server that breaks this often is not one that was measured
-Judge = Callable[[Sequence[Run], Sequence[Run] | None, Sequence[str]], Report]
+# candidate, baseline, notes, and whether it is the report that is shown
+Judge = Callable[[Sequence[Run], Sequence[Run] | None, Sequence[str], bool], Report]
 
 
 class Event(Struct, frozen=True):
@@ -71,7 +72,7 @@ class Session:
             return
         same_terms(self.state.header, terms, facts, str(self.journal.path))
         self._recover()
-        if self.state.done:
+        if self.state.done and not self.stopped:
             self.tell(Event("resumed", f"going on after {len(self.state.done)} runs", 0.0))
 
     def _recover(self) -> None:
@@ -120,7 +121,7 @@ class Session:
                 str(self.folder),
                 "allow more --time or --requests",
             )
-        return self._judged(rounds, self._last_notes(rounds))
+        return self._judged(rounds, self._last_notes(rounds), last=True)
 
     def _last_notes(self, rounds: int) -> list[str]:
         plan, stop = self.plan, self.state.stop or {}
@@ -172,7 +173,7 @@ class Session:
         plan, due = self.plan, look_due(self.plan, spent, self.state.looks)
         report = None
         if rounds == 1 or due or self.live:
-            report = self._judged(rounds, ())
+            report = self._judged(rounds)
         self.tell(Event("round", f"round {rounds} of {plan.budget.runs}", used(plan, spent), report))
         if rounds == 1 and report is not None:
             why = _settle.hopeless(report, any(side.name == BASELINE for side in plan.sides))
@@ -190,17 +191,17 @@ class Session:
         self._write("stop", rounds=rounds, look=look, why=why)
         return True
 
-    def _judged(self, rounds: int, notes: Sequence[str]) -> Report:
+    def _judged(self, rounds: int, notes: Sequence[str] = (), *, last: bool = False) -> Report:
         held: dict[str, list[Run]] = {side.name: [] for side in self.plan.sides}
-        said = list(notes)
+        said: list[str] = []
         for group in groups(self.plan):
             if group[0].round > rounds:
                 break
             for slot in group:
                 reading = self._reading(slot)
                 held[slot.side] += reading.runs
-                said += [note for note in reading.notes if note not in said]
-        return self.judge(held[CANDIDATE], held.get(BASELINE), said)
+                said += _results.notes(reading, self.folder / self.state.done[slot.key].folder)
+        return self.judge(held[CANDIDATE], held.get(BASELINE), (*notes, *_results.shared(said)), last)
 
     def _reading(self, slot: Slot) -> Reading:
         """The runs of a complete slot, as its files say now. Raises InputError when they were changed."""

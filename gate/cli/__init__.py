@@ -25,6 +25,7 @@ COMMANDS = (
     "plan",
     "policy",
     "recipe",
+    "run",
     "schema",
     "synth",
     "tools",

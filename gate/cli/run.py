@@ -235,7 +235,9 @@ def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
 
     today = date.today()
 
-    def judge(candidate: Sequence[Run], base: Sequence[Run] | None, notes: Sequence[str]) -> Report:
+    def judge(
+        candidate: Sequence[Run], base: Sequence[Run] | None, notes: Sequence[str], last: bool
+    ) -> Report:
         return evaluate(
             policy,
             candidate,
@@ -245,6 +247,7 @@ def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
             fail_on=options["fail_on"],
             report_only=options["report_only"],
             looks=plan.planned_looks,
+            charts=last and bool(options["html"]),
         )
 
     return judge

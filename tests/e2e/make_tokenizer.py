@@ -1,0 +1,28 @@
+"""Write a small tokenizer of our own making, for clients that load one: no hub is asked.
+
+Run by the Python of the clients' environment, which has the libraries.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+
+def main(folder: str, *texts: str) -> None:
+    """A byte-level BPE of 2000 pieces, trained on `texts`."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=2000, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"])
+    tokenizer.train([str(Path(text)) for text in texts], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
