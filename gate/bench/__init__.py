@@ -26,6 +26,7 @@ from ._plan import (
     groups,
     look_due,
     points,
+    redacted,
     used,
 )
 from ._results import How
@@ -65,6 +66,7 @@ __all__ = [
     "notes",
     "past",
     "points",
+    "redacted",
     "scrape",
     "settled",
     "terms",

@@ -14,7 +14,7 @@ from ..errors import GateError, UsageError
 from ..readers import Reading
 from ..readers.prometheus.scrapes import Scrape
 from . import _results, _witness
-from ._plan import Plan, Side, Slot, fill
+from ._plan import Plan, Side, Slot, fill, redacted
 from ._process import Client, Finished, Meter, execute
 from ._results import How
 
@@ -89,7 +89,7 @@ class Attempt:
             "run": one.slot.round,
             "seed": one.slot.seed,
             "attempt": self.numbers[place],
-            "command": one.command,
+            "command": redacted(one.command),
             "image_digest": self._side(one.slot).image,
             "started": one.finished.started,
             "ended": one.finished.ended,
@@ -169,7 +169,7 @@ class Attempt:
         try:
             return _witness.scrape(url, path)
         except _witness.WitnessError as error:
-            return f"{error.message} ({when} the run, {error.where})"
+            return f"{error.message} ({when} the run, {redacted([error.where])[0]})"
 
     # ---- names ------------------------------------------------------------------------------------
 

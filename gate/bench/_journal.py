@@ -39,8 +39,13 @@ class Journal:
         self.events = self._read()
 
     def _lock(self) -> None:
-        import fcntl  # freed by the kernel when this process ends, however it ends
-
+        try:
+            import fcntl  # freed by the kernel when this process ends, however it ends
+        except ImportError:
+            hint = "use Linux, macOS or WSL"
+            raise UsageError(
+                "slo-gate run needs locks that this system has not", str(self.path), hint
+            ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -58,7 +63,7 @@ class Journal:
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
                 events.append(msgspec.json.decode(line, type=dict[str, Any]))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise InputError(
                     f"is no journal of slo-gate run: {error}", f"{self.path}:{number}", "name another --dir"
                 ) from None

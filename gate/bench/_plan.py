@@ -17,6 +17,10 @@ LOOKS = 5  # STATS 9E: at 20, 40, 60, 80 and 100 % of the budget, each at alpha 
 CLUSTERS = 5  # from this many runs on, runs are the independent units (STATS section 9)
 CANDIDATE, BASELINE = "candidate", "baseline"
 _BRACES = re.compile(r"\{([a-z_]+)\}")
+_SECRET_NAME = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd|auth|authorization)$", re.I)
+_SECRET_PART = re.compile(
+    r"(authorization\W+|api-key\W+|bearer\s+|//[^/@\s:]*:(?=[^/@\s]*@)).+?(?=@|$)", re.I
+)
 
 
 class Side(Struct, frozen=True):
@@ -139,6 +143,19 @@ def fill(command: Sequence[str], slot: Slot, folder: Path) -> list[str]:
         _BRACES.sub(lambda found: values.get(found[1], found[0]), word) if "{" in word else word
         for word in command
     ]
+
+
+def redacted(command: Sequence[str]) -> list[str]:
+    """The command as it may be stored: sidecars and journals are uploaded with results, keys must not be."""
+    shown, hide = [], False
+    for word in command:
+        name, equals, _ = word.partition("=")
+        secret = _SECRET_NAME.search(name) is not None
+        shown.append(
+            "***" if hide else f"{name}=***" if secret and equals else _SECRET_PART.sub(r"\1***", word)
+        )
+        hide = secret and not equals and name.startswith("-")
+    return shown
 
 
 def check_command(command: Sequence[str], option: str) -> None:

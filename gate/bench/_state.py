@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import InputError, UsageError
-from ._plan import Plan, Spent
+from ._plan import Plan, Spent, redacted
 from ._results import How
 
 _NEW = "name another --dir for a new session"
@@ -95,6 +95,9 @@ def terms(plan: Plan, policy_sha256: str, profile: str | None, how: How) -> dict
     fixed = msgspec.to_builtins(plan)
     for free in _FREE:
         del fixed[free]
+    for side in fixed["sides"]:
+        side["command"] = redacted(side["command"])
+        side["witness"] = redacted([side["witness"]])[0] if side["witness"] else None
     return {"policy": policy_sha256, "profile": profile, **fixed, "reading": msgspec.to_builtins(how)}
 
 

@@ -27,6 +27,7 @@ from gate.bench import (
     hopeless,
     look_due,
     points,
+    redacted,
     settled,
     used,
 )
@@ -224,3 +225,24 @@ def test_a_command_that_cannot_work_is_refused_before_it_is_run(words: list[str]
 
 def test_no_budget_is_ever_used_up_by_nothing() -> None:
     assert used(plan(5, requests=10, wall_s=inf), Spent()) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "stored"),
+    [
+        (["--api-key", "sk-1", "-c", "4"], ["--api-key", "***", "-c", "4"]),
+        (["--api-key=sk-1"], ["--api-key=***"]),
+        (["OPENAI_API_KEY=sk-1", "bench"], ["OPENAI_API_KEY=***", "bench"]),
+        (["--header", "Authorization: Bearer sk-1"], ["--header", "Authorization: ***"]),
+        (["--url", "https://u:pw@host/v1"], ["--url", "https://u:***@host/v1"]),
+        (["--hf-token", "hf_1"], ["--hf-token", "***"]),
+        (["--tokenizer", "t", "--input-tokens", "8"], ["--tokenizer", "t", "--input-tokens", "8"]),
+        (
+            ["--extra", '{"max_tokens": 8}', "https://host/v1"],
+            ["--extra", '{"max_tokens": 8}', "https://host/v1"],
+        ),
+    ],
+    ids=range(8),
+)
+def test_keys_are_not_stored_with_the_command(words: list[str], stored: list[str]) -> None:
+    assert redacted(words) == stored
