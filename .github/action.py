@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,7 @@ BOOLEANS = {
     "FALSE": False,
     "": False,
 }
-TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
+TEXTS = ("preset", "profile", "tool", "fail-on", "junit-dialect")
 LINES = ("set", "baseline")
 SWITCHES = ("report-only", "same-session")
 FILES = {"report-json": "json", "junit": "junit", "markdown": "markdown", "html": "html"}  # input -> option
@@ -47,10 +48,15 @@ def lines(name: str) -> Iterator[str]:
     return (line.strip() for line in given(name).splitlines() if line.strip())
 
 
+def shown(text: str) -> str:
+    """`text` quoted, on one line, with nothing in it that a runner obeys."""
+    return json.dumps(text).replace("##", "# #")
+
+
 def switch(name: str) -> bool:
     """A Boolean input. Raises InputError for a word that is neither."""
     if given(name) not in BOOLEANS:
-        raise InputError(f'{name} is "{given(name)}"; write true or false')
+        raise InputError(f"{name} is {shown(given(name))}; write true or false")
     return BOOLEANS[given(name)]
 
 
@@ -58,19 +64,58 @@ def one_of(name: str, words: tuple[str, ...]) -> str:
     """An input out of a few words; the first where it is empty. Raises InputError."""
     word = given(name) or words[0]
     if word not in words:
-        raise InputError(f'{name} is "{word}"; write {", ".join(words)}')
+        raise InputError(f"{name} is {shown(word)}; write {', '.join(words)}")
     return word
 
 
-def arguments(files: Mapping[str, str]) -> list[str]:
+def arguments(files: Mapping[str, str], policy: str) -> list[str]:
     """What `check` is called with; = keeps a value that begins with a dash a value."""
-    words = ["check", "--format=github"]
+    words = ["check", "--format=github"] + ([f"--policy={policy}"] if policy else [])
     words += [f"--{name}={given(name)}" for name in TEXTS if given(name)]
     words += [f"--{name}={line}" for name in LINES for line in lines(name)]
     words += [f"--{name}" for name in SWITCHES if switch(name)]
     words += [f"--{FILES[name]}={path}" for name, path in files.items()]
     words += ["--debug"] if os.environ.get("RUNNER_DEBUG") == "1" else []
     return [*words, "--", *lines("results")]
+
+
+def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Git in the checkout."""
+    return subprocess.run(["git", *words], capture_output=True, check=False)
+
+
+def policy_of_base(policy: str, folder: Path) -> str:
+    """The policy as the base branch has it, written below `folder`; says loudly what the request loosens.
+
+    The file itself where there is no base, or none in it. Raises InputError.
+    """
+    event = json.loads(Path(os.environ.get("GITHUB_EVENT_PATH") or os.devnull).read_text("utf-8") or "{}")
+    base = str(((event.get("pull_request") or {}).get("base") or {}).get("sha") or "")
+    if not re.fullmatch(r"[0-9a-f]{40,64}", base):
+        return policy
+    if not policy:
+        raise InputError("policy-from is base; name the file with policy too")
+    if git("cat-file", "-e", f"{base}^{{commit}}").returncode:
+        git("fetch", "--quiet", "--depth=1", "origin", base)
+    if git("cat-file", "-e", f"{base}^{{commit}}").returncode:
+        raise InputError("the base branch is not in the checkout; give actions/checkout `fetch-depth: 2`")
+    found = git("show", f"{base}:./{policy}")
+    if found.returncode:
+        print(
+            "::warning title=slo-gate::The base branch has no such policy: the one of this change is applied."
+        )
+        return policy
+    kept = folder / "base-policy.yaml"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(found.stdout)
+    if subprocess.run(
+        [*SLO_GATE, "policy", "diff", "--fail-on-looser", kept, policy], check=False
+    ).returncode:
+        print(
+            "::warning title=slo-gate: the policy gets looser::This change loosens the policy, or breaks it; "
+            "the log says how. The policy of the base branch was applied."
+        )
+    return str(kept)
 
 
 def prepare(files: Mapping[str, str]) -> None:
@@ -140,8 +185,11 @@ def main() -> int:
     report, address = files["report-json"], ""
     try:
         mode = one_of("comment", COMMENT_MODES)
-        words = arguments(files)
+        policy = given("policy")
         prepare(files)
+        if one_of("policy-from", ("head", "base")) == "base":
+            policy = policy_of_base(policy, Path(report).parent)
+        words = arguments(files, policy)
         code = subprocess.run([*SLO_GATE, *words], check=False).returncode
     except (InputError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -92,7 +92,8 @@ if [ ! -f "$venv/ready" ]; then # a second use in this job has it already
     fi
     "${pip[@]}" install --quiet --disable-pip-version-check "$what" || stop 'slo-gate cannot be installed' "$hint"
   elif [ -n "$SLO_GATE_PYTHON" ]; then
-    stop "python is \"$SLO_GATE_PYTHON\", which is no Python 3.10 or newer" 'leave the input out, or name another'
+    named="${SLO_GATE_PYTHON//[^[:alnum:]._\/ -]/?}" # nothing that a runner would obey
+    stop "python is \"$named\", which is no Python 3.10 or newer" 'leave the input out, or name another'
   else
     uv="$(command -v uv || fetch_uv "$base")" ||
       stop 'there is no Python 3.10 or newer, and uv cannot be fetched' 'use actions/setup-python before this step'

@@ -51,7 +51,7 @@ def rows(n: int, ttft_s: float, **more: Any) -> str:
 def commit(folder: Path) -> Path:
     """All of a folder as one commit of a repository of its own."""
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "x"]):
+    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-qm", "x", "--allow-empty"]):
         subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
     return folder
 
@@ -84,6 +84,7 @@ def act(
     api: str,
     path: str | None = None,
     event: str = "pull_request",
+    base_sha: str = "",
     **env: str,
 ) -> Ran:
     """Run one job of these steps; what they output is dumped by a last one."""
@@ -101,8 +102,10 @@ def act(
     workflow.write_text(
         yaml.safe_dump({"name": "gate", "on": event, "jobs": {"gate": job}}), encoding="utf-8"
     )
-    (out / "event.json").write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
     commit(folder)
+    base = {"sha": base_sha} if base_sha else {}
+    request = {"number": 7, "head": {"sha": SHA}, "base": base}
+    (out / "event.json").write_text(json.dumps({"pull_request": request}))
     known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1", **env}
     words = [
         str(Path(sys.executable).parent / "act"),

@@ -219,6 +219,37 @@ def test_a_failure_ends_the_job_though_the_api_refuses_the_comment(
     assert "no comment was written: HTTP 403" in done.part("gate").split("Summary - ")[1]
 
 
+def test_the_policy_of_the_base_branch_judges_and_a_looser_one_is_told_loudly(
+    tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    folder = commit(prepared(tmp_path / "repo"))
+    base = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    (folder / "slo.yaml").write_text(POINT.replace("500ms", "950ms"), encoding="utf-8")
+    (folder / "new.yaml").write_text(POINT, encoding="utf-8")
+    bad = "results/bad.jsonl"
+    done = act(
+        folder,
+        [
+            use("head", results=bad, policy="slo.yaml"),
+            use("base", results=bad, policy="slo.yaml", policy_from="base"),
+            use("new", policy="new.yaml", policy_from="base"),
+            use("unnamed", policy_from="base"),
+            use("word", policy_from="main\n::error title=x::y"),
+        ],
+        api=httpserver.url_for(""),
+        base_sha=base.stdout.strip(),
+    )
+    codes = {name: done.outputs(name)["exit-code"] for name in ("head", "base", "new", "unnamed", "word")}
+    assert codes == {"head": "0", "base": "1", "new": "0", "unnamed": "2", "word": "2"}
+    assert "::warning title=slo-gate: the policy gets looser::" in done.part("base")
+    assert "LOOSER: slo.yaml against" in done.part("base")
+    assert "gets looser" not in done.part("head")
+    assert "The base branch has no such policy" in done.part("new")
+    assert "::error title=x" not in done.part("word").replace("\\n::error title=x", "")
+
+
 def bare_path(folder: Path) -> str:
     """A PATH with a shell's usual programs and no Python."""
     folder.mkdir()

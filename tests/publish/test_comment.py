@@ -514,3 +514,29 @@ def test_what_a_gitlab_job_lacks_is_a_warning(
     forge = FakeGitLab(httpserver)
     done = comment(failing(), **gitlab_env(forge, **env))
     assert (done.returncode, said in done.stderr, forge.calls) == (0, True, [])
+
+
+# ---- the step summary ---------------------------------------------------------------------
+
+
+def many_reasons(size: int) -> AnyReport:
+    checks = tuple(replace(TTFT_FAIL, id=f"ttft.p{n}", reason="r" * 1000) for n in range(size))
+    return make_report(headline="FAIL chat-70b", verdict=failing().verdict, checks=checks)
+
+
+@pytest.mark.parametrize("before", [0, 900_000, 999_900, 1_048_000])
+def test_the_step_summary_stays_below_its_limit_whatever_is_there(
+    before: int, comment: Comment, tmp_path: Path
+) -> None:
+    path = tmp_path / "summary.md"
+    path.write_text("x" * before, encoding="utf-8")
+    done = comment(many_reasons(500), "--mode", "never", "--step-summary", GITHUB_STEP_SUMMARY=str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 1024 * 1024
+    assert ("### FAIL chat-70b" in text) == (before < 999_000)
+
+
+def test_without_a_runner_there_is_no_summary_and_no_complaint(comment: Comment) -> None:
+    done = comment(failing(), "--mode", "never", "--step-summary")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
