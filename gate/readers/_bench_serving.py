@@ -1,4 +1,4 @@
-"""What the forks of vLLM's benchmark_serving.py have in common: named statistics, parallel arrays, load.
+"""What vLLM's benchmark_serving.py and its forks have in common: statistics, parallel arrays, load.
 
 SGLang, TensorRT-LLM and InferenceX each began as a copy of that script; what only one of them does
 is in its own reader.
@@ -7,7 +7,7 @@ is in its own reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from ..model import METRICS, Aggregate, Counts, Floats, Gaps, Load, Summary, ToolReported
 from . import _rows
-from ._source import Doc
-from ._streaming import NOT_STREAMED
+from ._source import Doc, Source
+from ._streaming import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
 
 WHOLE = "run the benchmark again, or use the file as the tool wrote it"
 METHOD = "numpy linear over completed requests"
@@ -25,8 +25,6 @@ _LIMIT = 1e12  # seconds or tokens: beyond it lies no measurement, and sums woul
 _ROUNDING = 1e-9
 _UNLIMITED_RPS = 1e6  # no client sends faster: a "rate" for "all at once"
 
-_AT_ONCE, _AT_ONCE_TPOT_S = 0.05, 1e-3  # of the medians, as _streaming has it of rows
-_BLIND_TPOT_S = 1e-4  # the same where the file does not state E2E
 _SAME_S = 1e-9  # two clock readings this close are one
 _LONG_S = 60.0  # from here on the last responses do not decide how long a run took
 ONE_TOKEN = "every response had one token, so there is no time between tokens; ask for longer outputs"
@@ -96,9 +94,9 @@ def unsuitable(stated: Stated, evidence: Aggregate, absent: str) -> dict[str, st
 
 def _at_once(stated: Stated) -> bool:
     tpot, ttft, e2e = (stated.get(m, {}).get("median") for m in ("tpot", "ttft", "e2e"))
-    if not tpot or not ttft or tpot >= _AT_ONCE_TPOT_S:
+    if not tpot or not ttft or tpot >= AT_ONCE_TPOT_S:  # of the medians, as _streaming has it of rows
         return False
-    return ttft >= (1 - _AT_ONCE) * e2e if e2e else tpot < _BLIND_TPOT_S
+    return ttft >= (1 - AT_ONCE) * e2e if e2e else tpot < BLIND_TPOT_S
 
 
 # ---- rows ---------------------------------------------------------------------------------
@@ -179,7 +177,8 @@ def _row(doc: Doc, raw: msgspec.Raw, row: int) -> list[float]:
     except msgspec.MsgspecError:
         cells = Doc(doc.source, {"itls": raw}, at).floats("itls")
         gaps = [] if cells is None else cells.tolist()
-    if gaps and (min(gaps) < 0 or max(gaps) > _LIMIT):
+    # Most of a file is gaps: each is looked at only where its text has a minus or their sum is absurd.
+    if (b"-" in bytes(raw) and any(gap < 0 for gap in gaps)) or sum(gaps) > _LIMIT:
         raise doc.source.fail("a gap between chunks that nothing measures", at, WHOLE)
     return gaps
 
@@ -244,6 +243,15 @@ def pace_notes(of: Load | None, counts: Counts, duration_s: float | None, longes
         sent = counts.attempted / sending_s
         return [f"the client sent at most {sent:.3g} req/s of the {rate:g} req/s asked for: it was saturated"]
     return []
+
+
+def docs(source: Source) -> Iterator[Doc]:
+    """The objects of a file, also of a list of them."""
+    if source.shape != "array":
+        yield from source.docs()
+        return
+    for number, fields in enumerate(source.array(dict[str, msgspec.Raw])):
+        yield Doc(source, fields, f"$[{number}]")
 
 
 def date(doc: Doc) -> str | None:

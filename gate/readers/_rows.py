@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from ..model import Bools, Counts, Floats, Gaps, Requests, Status
 
 _TOLERANCE_S = 1e-6  # clocks: an E2E this much below its TTFT is rounding, not a contradiction
+# Cells of rows. Beyond the limits lies no measurement, and sums would overflow.
+Cell = Annotated[float, Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
+Tokens = Annotated[float, Meta(ge=0, le=1e12)] | None
 MISMATCH = 0.05  # two token counts further apart than this are worth a note
 
 
@@ -52,6 +57,12 @@ def requests(
 
 def _recorded(column: Floats | None) -> Floats | None:
     return None if column is None or not np.isfinite(column).any() else column
+
+
+def column(cells: Iterable[float | str | None]) -> Floats:
+    """Cells as numbers; null and infinity, which Source spells as a text, are NaN."""
+    known = [np.nan if cell is None or isinstance(cell, str) else cell for cell in cells]
+    return np.array(known, dtype=np.float64)
 
 
 def counts(rows: Requests) -> Counts:

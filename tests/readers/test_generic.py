@@ -265,16 +265,26 @@ def test_a_latency_that_is_none_is_a_failure(tmp_path: Path, name: str, value: s
 
 
 def test_a_decode_time_of_zero_in_one_row_is_valid(tmp_path: Path) -> None:
-    run = read(jsonl(tmp_path, row(), row(), row(ttft_s=1.2)))
-    assert run.counts == Counts(3, 3, 0)
-    assert cells(rows_of(run).tpot_s)[2] == 0
+    run = read(jsonl(tmp_path, *[row()] * 199, row(ttft_s=1.2)))
+    assert run.counts == Counts(200, 200, 0)
+    assert cells(rows_of(run).tpot_s)[199] == 0
     assert "tpot" not in run.unsuitable
+    assert "answers of several tokens that came in one piece, with a TPOT of about 0: 1" in run.notes
 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     run = read(jsonl(tmp_path, row(ttft_s=1.2), row(ttft_s=1.2), row()))  # BUGS B03
     assert run.counts == Counts(3, 3, 0)
-    assert "one chunk" in run.unsuitable["tpot"]
+    assert run.streaming is False
+    assert all("in one piece" in run.unsuitable[metric] for metric in ("ttft", "tpot"))
+
+
+def test_answers_in_one_chunk_after_an_early_first_token_still_have_a_ttft(tmp_path: Path) -> None:
+    # 99 tokens 5 ms after the first, which came after 20 ms: 51 us a token, a fifth of E2E.
+    run = read(jsonl(tmp_path, *[row(ttft_s=0.020, e2e_s=0.025)] * 3, row()))
+    assert "75.0% of the answers of several tokens came in one piece" in run.unsuitable["tpot"]
+    assert "ttft" not in run.unsuitable
+    assert run.streaming is True
 
 
 # ---- gaps ---------------------------------------------------------------------------------

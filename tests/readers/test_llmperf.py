@@ -250,7 +250,8 @@ def test_a_client_that_does_not_stream_is_not_judged_by_ttft(tmp_path: Path) -> 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(ttft_s=2.9999999), row(ttft_s=3.0), row()]))
-    assert "one chunk" in run.unsuitable["tpot"]
+    assert all("in one piece" in run.unsuitable[metric] for metric in ("ttft", "tpot"))
+    assert run.streaming is False
     assert run.counts.completed == 3
 
 

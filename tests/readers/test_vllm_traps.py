@@ -250,7 +250,7 @@ def test_some_responses_in_one_chunk_make_tpot_unjudgeable(tmp_path: Path) -> No
     run = one(tmp_path, detailed(ttfts=[0.5, 0.2, 0.3, 0.4]))
     assert run.streaming is True
     assert set(run.unsuitable) == {"tpot", "itl"}
-    assert "1 responses of several tokens came in one piece" in notes(run)
+    assert "answers of several tokens that came in one piece, with a TPOT of about 0: 1" in notes(run)
 
 
 def test_a_long_prefill_before_a_few_tokens_is_streaming(tmp_path: Path) -> None:

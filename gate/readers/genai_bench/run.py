@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 
-from ...model import Bools, Floats, Load, Requests, Run, Status, ToolReported
+from ...model import Bools, Load, Requests, Run, Status, ToolReported
 from .. import _rows, _streaming
 from .._source import Doc, Source
 from . import DEFINITIONS, IS_METADATA, NAME, TITLE
@@ -20,27 +19,19 @@ _UNITS = {"s": 1.0, "ms": 1e-3}
 _METADATA = "experiment_metadata.json"
 _AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
-_NO_GAPS = (
-    "genai-bench records no gaps between chunks; measure ITL with a tool that writes them,"
-    " such as vllm bench serve --save-detailed"
-)
 _LOST = (
     "genai-bench keeps no record of answers of one token and of requests in flight when the run ends:"
     " neither is in the file"
 )
 _LATE = "E2E ends with the stream, after the last token (usage chunk or [DONE])"
 
-# Beyond the limits lies no measurement, and sums would overflow.
-_Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
-_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
-
 
 class _Row(msgspec.Struct, gc=False):
-    ttft: _Cell
-    e2e_latency: _Cell
-    num_output_tokens: _Tokens
+    ttft: _rows.Cell
+    e2e_latency: _rows.Cell
+    num_output_tokens: _rows.Tokens
     error_code: int | None
-    num_input_tokens: _Tokens = None
+    num_input_tokens: _rows.Tokens = None
     error_message: str | None = None
 
 
@@ -49,13 +40,13 @@ class _Aggregated(msgspec.Struct):
     num_completed_requests: int
     num_error_requests: int
     scenario: str | None = None
-    stats: dict[str, dict[str, _Cell]] = {}
+    stats: dict[str, dict[str, _rows.Cell]] = {}
     iteration_type: str = "num_concurrency"
     num_concurrency: int | None = None
     request_rate: float | None = None
     batch_size: int | None = None
-    run_duration: _Cell = None
-    error_rate: _Cell = None
+    run_duration: _rows.Cell = None
+    error_rate: _rows.Cell = None
     total_arrivals: int | None = None
 
 
@@ -107,7 +98,7 @@ def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=_reported(said, unit),
-        unsuitable={"itl": _NO_GAPS} | unsuitable,
+        unsuitable={"itl": _streaming.NO_GAPS.format(TITLE)} | unsuitable,
         notes=(
             *_rows.failure_note(table, [_message(row) for row in rows]),
             *_count_notes(said, table, rows),
@@ -130,17 +121,13 @@ def _unit(doc: Doc) -> float:
 def _table(rows: Sequence[_Row], unit: float, edges: Bools) -> Requests:
     return _rows.requests(
         errors=np.array([row.error_code is not None for row in rows], dtype=np.bool_),
-        ttft_s=_column([row.ttft for row in rows]) * unit,
-        e2e_s=_column([row.e2e_latency for row in rows]) * unit,
-        output_tokens=_column([row.num_output_tokens for row in rows]),
-        input_tokens=_column([row.num_input_tokens for row in rows]),
+        ttft_s=_rows.column([row.ttft for row in rows]) * unit,
+        e2e_s=_rows.column([row.e2e_latency for row in rows]) * unit,
+        output_tokens=_rows.column([row.num_output_tokens for row in rows]),
+        input_tokens=_rows.column([row.num_input_tokens for row in rows]),
         warmup=edges,
         order="completion",
     )
-
-
-def _column(cells: Sequence[float | str | None]) -> Floats:
-    return np.array([np.nan if cell is None or isinstance(cell, str) else cell for cell in cells])
 
 
 def _message(row: _Row) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
-from .. import _rows
+from .. import _rows, _streaming
 from .._source import Source
 from . import NAME
 from . import columns as _columns
@@ -38,11 +38,6 @@ _SYNONYMS = {
     "itls": "itl_s",
 }
 _DOC = "see docs/readers.md#generic for the columns"
-_ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
-_ONE_CHUNK = (
-    "most answers came in one chunk (under 0.1 ms a token): decode time was not seen;"
-    " check that the harness streams and stamps the first token"
-)
 
 
 class _Rows(Struct, frozen=True, eq=False):
@@ -266,7 +261,7 @@ def _run(
     errors = [table.errors[row] for row in picked.tolist()]
     part = _requests(rows, picked, errors)
     said = {name: _constant(source, name, table, picked) for name in _columns.TEXTS if name != "run"}
-    suspicions = _suspicions(part)
+    streaming, suspicions, odd = _streaming.judge(part)
     return Run(
         input=source.name,
         sha256=source.sha256,
@@ -283,8 +278,9 @@ def _run(
         prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
         total_output_tokens=_rows.output_total(part),
         definitions=rows.definitions,
-        unsuitable={**suspicions, **rows.unsuitable},
-        notes=(*((f"run {run}",) if run else ()), *_rows.failure_note(part, errors), *rows.notes),
+        streaming=streaming,
+        unsuitable={**_suspicions(part), **suspicions, **rows.unsuitable},
+        notes=(*((f"run {run}",) if run else ()), *_rows.failure_note(part, errors), *rows.notes, *odd),
     )
 
 
@@ -355,16 +351,11 @@ def _duration_s(part: Requests) -> float | None:
 
 
 def _suspicions(part: Requests) -> dict[str, str]:
-    """Reasons not to judge TPOT and ITL although the columns are there."""
-    reasons: dict[str, str] = {}
-    tpot, done = part.tpot_s, part.status == Status.COMPLETED
-    if tpot is not None:
-        seen = tpot[done & np.isfinite(tpot)]
-        if len(seen) and np.mean(seen < _ONE_CHUNK_S) > 0.5:
-            reasons = {"tpot": _ONE_CHUNK, "itl": _ONE_CHUNK}
-    if part.gaps is not None and part.ttft_s is not None:
-        some = done & (np.diff(part.gaps.offsets) > 0)
-        first = part.gaps.values_s[part.gaps.offsets[:-1][some]]
-        if some.any() and np.mean(first == part.ttft_s[some]) > 0.5:
-            reasons["itl"] = "the first gap of most requests is their TTFT; leave it out of the itl list"
-    return reasons
+    """Why not to judge ITL although there is a list of gaps."""
+    if part.gaps is None or part.ttft_s is None:
+        return {}
+    some = (part.status == Status.COMPLETED) & (np.diff(part.gaps.offsets) > 0)
+    first = part.gaps.values_s[part.gaps.offsets[:-1][some]]
+    if some.any() and np.mean(first == part.ttft_s[some]) > 0.5:
+        return {"itl": "the first gap of most requests is their TTFT; leave it out of the itl list"}
+    return {}

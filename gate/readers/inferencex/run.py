@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -44,9 +44,11 @@ def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
         if raw := _raw(source):
             covered[source] = f"a summary of {raw.name}, which has the requests"
     lists = [source for source in sources if source.shape == "array"]
-    single = {_text(doc): source for source in sources if source.shape == "object" for doc in _docs(source)}
+    single = {
+        _text(doc): source for source in sources if source.shape == "object" for doc in _bench.docs(source)
+    }
     for source in lists:
-        rows = {_text(doc) for doc in _docs(source)}
+        rows = {_text(doc) for doc in _bench.docs(source)}
         if rows <= set(single):
             covered.setdefault(source, "a list of rows that are there one by one")
             continue
@@ -76,18 +78,10 @@ def _text(doc: Doc) -> bytes:
 
 def read(source: Source) -> Sequence[Run]:
     """One Run a row. Raises InputError when there is none or one contradicts itself."""
-    runs = [_run(source, doc) for doc in _docs(source)]
+    runs = [_run(source, doc) for doc in _bench.docs(source)]
     if not runs:
         raise source.fail("holds no row", hint="pass agg_*.json or agg_bmk.json as InferenceX wrote it")
     return runs
-
-
-def _docs(source: Source) -> Iterator[Doc]:
-    if source.shape != "array":
-        yield from source.docs()
-        return
-    for number, fields in enumerate(source.array(dict[str, msgspec.Raw])):
-        yield Doc(source, fields, f"$[{number}]")
 
 
 def _run(source: Source, doc: Doc) -> Run:

@@ -10,6 +10,7 @@ from math import isfinite
 from ...model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
 from .._rows import MISMATCH
 from .._source import Source
+from .._streaming import AT_ONCE, AT_ONCE_TPOT_S, NOT_STREAMED
 from . import report as _report
 from .report import WHOLE, Stat, Told
 
@@ -26,8 +27,6 @@ _PERCENTILES = {name: float(name[1:].replace("p", ".")) for name in _NAMES}
 _COUNT_MAX = 1e12
 _ROUNDING = 1e-9
 _TPOT_LOW = 0.7  # below this share of (E2E - TTFT) / (tokens - 1), both of means, it is another quantity
-_AT_ONCE = 0.05  # of E2E left after the first token: the response came in one piece
-_AT_ONCE_TPOT_S = 1e-3
 
 _OWN = "the result file of {} that the report was made from"
 _TPOT_GUIDELLM = (
@@ -39,7 +38,6 @@ _TPOT_SMALL = (
     "TPOT is {:.0%} of (E2E - TTFT) / (output tokens - 1): the tool counted tokens that were not there"
     " (inference-perf before mid-2026 did); convert a result of a newer version"
 )
-_AT_ONCE_WHY = "responses came in one piece (TTFT is about E2E): run with streaming on"
 _LOST = (
     "llm-d's v0.1 report of a vLLM benchmark counts completed requests only: how many failed is not in it;"
     " give vLLM's own file, or a v0.2 report"
@@ -188,8 +186,8 @@ def _unsuitable(told: Told, latencies: Mapping[str, Summary], tokens: float | No
     if ttft is None or tpot is None or e2e is None or tokens is None or tokens <= 1:
         return why
     share = tpot * (tokens - 1) / (e2e - ttft) if e2e > ttft else 1.0
-    if e2e - ttft <= _AT_ONCE * e2e and tpot < _AT_ONCE_TPOT_S:
-        why |= dict.fromkeys(("ttft", "tpot", "itl"), _AT_ONCE_WHY)
+    if e2e - ttft <= AT_ONCE * e2e and tpot < AT_ONCE_TPOT_S:
+        why |= dict.fromkeys(("ttft", "tpot", "itl"), NOT_STREAMED)
     elif share < _TPOT_LOW:
         why |= dict.fromkeys(("tpot", "itl"), _TPOT_SMALL.format(share))
     return why

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Bools, Floats, Load, Requests, Run, ToolReported
+from ...model import Bools, Load, Requests, Run, ToolReported
 from .. import _rows, _streaming
 from .._source import Doc, Source
 from . import DEFINITIONS, TITLE, files, kind
@@ -31,23 +30,19 @@ _OTHER_LEVELS = (
     " give each level of a LoadTest its own output_path, or use a Runner for each"
 )
 
-# Beyond the limits lies no measurement, and sums would overflow.
-_Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
-_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
-
 
 class _Row(msgspec.Struct, gc=False):
-    time_to_first_token: _Cell
-    time_to_last_token: _Cell
-    num_tokens_output: _Tokens
+    time_to_first_token: _rows.Cell
+    time_to_last_token: _rows.Cell
+    num_tokens_output: _rows.Tokens
     error: str | None
-    num_tokens_input: _Tokens = None
-    num_tokens_output_reasoning: _Tokens = None
+    num_tokens_input: _rows.Tokens = None
+    num_tokens_output_reasoning: _rows.Tokens = None
     retries: int | None = None
     id: str | None = None
     input_prompt: str | None = None
     request_time: str | None = None
-    time_to_first_content_token: _Cell | msgspec.UnsetType = msgspec.UNSET
+    time_to_first_content_token: _rows.Cell | msgspec.UnsetType = msgspec.UNSET
 
 
 def read(source: Source) -> list[Run]:
@@ -101,7 +96,7 @@ def _single(doc: Doc) -> _Row:
 
 def _same_mean(stats: Doc, rows: Sequence[_Row]) -> bool:
     said = stats.number("time_to_last_token-average")
-    cells = _column([row.time_to_last_token for row in rows])
+    cells = _rows.column([row.time_to_last_token for row in rows])
     if said is None or not np.isfinite(cells).any():
         return True
     mean = float(np.nanmean(cells))
@@ -122,7 +117,11 @@ def _run(
     table, streams = _table(rows, ok)
     any_kind = any(row.time_to_first_content_token is not msgspec.UNSET for row in rows)
     streaming, unsuitable, odd = _streaming.judge(table)
-    unsuitable |= {"itl": files.NO_GAPS, **_reasoning(rows, any_kind, facts), **_hidden(rows, facts)}
+    unsuitable |= {
+        "itl": _streaming.NO_GAPS.format(TITLE),
+        **_reasoning(rows, any_kind, facts),
+        **_hidden(rows, facts),
+    }
     if not streams:
         unsuitable |= dict.fromkeys(("ttft", "tpot"), _NOT_STREAMED.format(facts.endpoint or "the endpoint"))
     ttft = files.TTFT_ANY if any_kind or facts.visible_only is False else files.TTFT_CONTENT
@@ -160,15 +159,15 @@ def _unknown_level(run: Run, rows: int) -> Run:
 
 
 def _table(rows: Sequence[_Row], ok: Bools) -> tuple[Requests, bool]:
-    ttft_s = _column([row.time_to_first_token for row in rows])
+    ttft_s = _rows.column([row.time_to_first_token for row in rows])
     # Endpoints that do not stream have no TTFT in any answer, which is no failure.
     streams = bool(np.isfinite(ttft_s[ok]).any()) if ok.any() else True
     table = _rows.requests(
         errors=~ok,
         ttft_s=ttft_s if streams else None,
-        e2e_s=_column([row.time_to_last_token for row in rows]),
-        output_tokens=_column([row.num_tokens_output for row in rows]),
-        input_tokens=_column([row.num_tokens_input for row in rows]),
+        e2e_s=_rows.column([row.time_to_last_token for row in rows]),
+        output_tokens=_rows.column([row.num_tokens_output for row in rows]),
+        input_tokens=_rows.column([row.num_tokens_input for row in rows]),
         order="completion",
     )
     ids = tuple(row.id for row in rows if row.id)
@@ -179,10 +178,6 @@ def _different(prompts: Iterable[str | None]) -> int | None:
     """How many prompt texts there are; None where a row does not say its own."""
     texts = set(prompts)
     return None if not texts or None in texts else len(texts)
-
-
-def _column(cells: Sequence[float | str | None]) -> Floats:
-    return np.array([np.nan if cell is None or isinstance(cell, str) else cell for cell in cells])
 
 
 def _short(error: str | None) -> str:

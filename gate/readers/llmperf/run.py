@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -15,18 +14,16 @@ from ...model import (
     Bools,
     Counts,
     Evidence,
-    Floats,
     Requests,
     Run,
     Status,
 )
-from .. import _rows
+from .. import _rows, _streaming
 from .._source import Doc, Source
 from . import DEFINITIONS, NAME, TITLE, sniff
 from . import summary as _said
 
 _ROWS = "_individual_responses.json"
-_ONE_CHUNK_S = 1e-4  # below 0.1 ms a token (10 000 tokens/s) nothing was streamed token by token
 _SAME = 1e-6  # relative; the summary is computed from the very rows
 
 _NO_GAPS = (
@@ -34,10 +31,6 @@ _NO_GAPS = (
     " measure ITL with a tool that writes gaps, such as vllm bench serve --save-detailed"
 )
 _NO_TTFT = "this LLMPerf client does not stream (ttft_s is -1 in every row); use a streaming --llm-api"
-_ONE_CHUNK = (
-    "most answers came in one chunk (under 0.1 ms a token): decode time was not seen;"
-    " check that the server streams token by token"
-)
 _TOKENS = (
     "output tokens are counted by LLMPerf's own tokenizer, start token included, so TPOT is biased low;"
     " input tokens are the requested length, not a count"
@@ -53,18 +46,14 @@ _UNSEEN = (
     " none failed; measure with a tool that records failures, such as vllm bench serve"
 )
 
-# Beyond the limits lies no measurement, and sums would overflow.
-_Cell = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | Literal["inf", "-inf"] | None
-_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
-
 
 class _Row(msgspec.Struct):
     error_code: float | str | bool | None
-    ttft_s: _Cell
-    end_to_end_latency_s: _Cell
-    number_output_tokens: _Tokens
-    number_input_tokens: _Tokens = None
-    inter_token_latency_s: _Cell = None
+    ttft_s: _rows.Cell
+    end_to_end_latency_s: _rows.Cell
+    number_output_tokens: _rows.Tokens
+    number_input_tokens: _rows.Tokens = None
+    inter_token_latency_s: _rows.Cell = None
     error_msg: str | None = None
 
 
@@ -111,12 +100,18 @@ def _read_rows(source: Source) -> Run:
     facts = _said.facts(beside.doc if beside is not None else None)
     table, streams = _table(rows)
     counts = _rows.counts(table)
+    streaming, unsuitable, odd = _streaming.judge(table)
+    if not streams:
+        streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NO_TTFT)
+    if _ok(rows).all():
+        unsuitable["error_rate"] = _UNSEEN
     notes = (
         *_rows.failure_note(table, _messages(rows)),
         *_disagreement(rows, counts),
         *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
         *_idle(table, facts),
         *_convention(table, rows),
+        *odd,
         _TOKENS,
     )
     return _run(
@@ -126,14 +121,15 @@ def _read_rows(source: Source) -> Run:
         table,
         counts,
         total=_rows.output_total(table),
-        unsuitable=_unsuitable(table, streams) | ({"error_rate": _UNSEEN} if _ok(rows).all() else {}),
+        streaming=streaming,
+        unsuitable={**unsuitable, "itl": _NO_GAPS},
         notes=notes,
     )
 
 
 def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
     """Both conventions at the median: LLMPerf's per-token time, which contains the TTFT, and TPOT."""
-    tpot_s, theirs_s = table.tpot_s, _column([row.inter_token_latency_s for row in rows])
+    tpot_s, theirs_s = table.tpot_s, _rows.column([row.inter_token_latency_s for row in rows])
     if tpot_s is None:
         return ()
     both = (table.status == Status.COMPLETED) & np.isfinite(tpot_s) & np.isfinite(theirs_s)
@@ -147,15 +143,15 @@ def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[_Row]) -> tuple[Requests, bool]:
-    ttft_s = _column([row.ttft_s for row in rows])
+    ttft_s = _rows.column([row.ttft_s for row in rows])
     # The clients that do not stream (Vertex AI) write -1: no TTFT, which is not a failure.
     streams = not bool(np.all(ttft_s[_ok(rows)] == -1)) if _ok(rows).any() else True
     table = _rows.requests(
         errors=~_ok(rows),
         ttft_s=ttft_s if streams else None,
-        e2e_s=_column([row.end_to_end_latency_s for row in rows]),
-        output_tokens=_column([row.number_output_tokens for row in rows]),
-        input_tokens=_column([row.number_input_tokens for row in rows]),
+        e2e_s=_rows.column([row.end_to_end_latency_s for row in rows]),
+        output_tokens=_rows.column([row.number_output_tokens for row in rows]),
+        input_tokens=_rows.column([row.number_input_tokens for row in rows]),
         order="completion",
     )
     return table, streams
@@ -164,10 +160,6 @@ def _table(rows: Sequence[_Row]) -> tuple[Requests, bool]:
 def _ok(rows: Sequence[_Row]) -> Bools:
     """By error_code alone: error rows have an empty error_msg and times that look perfect."""
     return np.array([row.error_code is None for row in rows], dtype=np.bool_)
-
-
-def _column(cells: Sequence[float | str | None]) -> Floats:
-    return np.array([np.nan if cell is None or isinstance(cell, str) else cell for cell in cells])
 
 
 def _messages(rows: Sequence[_Row]) -> list[str]:
@@ -195,17 +187,6 @@ def _disagreement(rows: Sequence[_Row], counts: Counts) -> tuple[str, ...]:
     )
 
 
-def _unsuitable(table: Requests, streams: bool) -> dict[str, str]:
-    if not streams:
-        return {"ttft": _NO_TTFT, "tpot": _NO_TTFT, "itl": _NO_GAPS}
-    tpot = table.tpot_s
-    if tpot is not None:
-        seen = tpot[(table.status == Status.COMPLETED) & np.isfinite(tpot)]
-        if len(seen) and np.mean(seen < _ONE_CHUNK_S) > 0.5:
-            return {"tpot": _ONE_CHUNK, "itl": _NO_GAPS}
-    return {"itl": _NO_GAPS}
-
-
 def _idle(table: Requests, facts: _said.Facts) -> tuple[str, ...]:
     """A note when most workers stood still, as they do once failures have killed some (f1d6bed)."""
     if facts.load is None or facts.load.concurrency is None or not facts.duration_s or table.e2e_s is None:
@@ -230,6 +211,7 @@ def _run(
     counts: Counts,
     *,
     total: float | None,
+    streaming: bool | None,
     unsuitable: Mapping[str, str],
     notes: tuple[str, ...],
 ) -> Run:
@@ -247,7 +229,7 @@ def _run(
         load=facts.load,
         duration_s=facts.duration_s,
         total_output_tokens=total,
-        streaming=unsuitable.get("ttft") != _NO_TTFT,
+        streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=facts.reported,
         unsuitable=unsuitable,
@@ -275,6 +257,7 @@ def _read_summary(source: Source, doc: Doc) -> Run:
         Aggregate({m: _said.summary(doc, m, counts.completed) for m in measured}, settled_by=rows_file),
         counts,
         total=None if mean is None else float(round(mean * counts.completed)),
+        streaming=False if unsuitable.get("ttft") == _NO_TTFT else None,
         unsuitable=unsuitable,
         notes=(
             *_said.frequency_note(doc, counts),
@@ -314,7 +297,7 @@ def _check_pair(source: Source, doc: Doc, rows: Sequence[_Row]) -> None:
 
 def _same_mean(doc: Doc, rows: Sequence[_Row]) -> bool:
     said = doc.number(f"results_{_said.FIELDS['e2e']}_mean")
-    cells = _column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
+    cells = _rows.column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
     if said is None or not len(cells) or np.isnan(cells).all():
         return True
     mean = float(np.nanmean(cells))

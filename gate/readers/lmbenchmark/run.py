@@ -22,10 +22,6 @@ _MULTITURN_DEFINITIONS: Mapping[str, str] = {
     "tpot": "tpot_ms: (latency - arrival of the first chunk) / (tokens - tokens of the first chunk)",
     "itl": "not recorded",
 }
-_NO_GAPS = (
-    "this CSV records no gaps between chunks; measure ITL with a tool that writes them,"
-    " such as vllm bench serve --save-detailed"
-)
 _NO_FAILURES = (
     "this CSV has only requests that finished, so failures cannot be seen; compare its {} rows with the"
     " requests that were sent, or measure with a tool that records failures"
@@ -204,7 +200,7 @@ def _run(
         total_output_tokens=_rows.output_total(table),
         streaming=streaming,
         definitions=definitions,
-        unsuitable={"itl": _NO_GAPS, **unsuitable, "error_rate": blind},
+        unsuitable={"itl": _streaming.NO_GAPS.format("this CSV"), **unsuitable, "error_rate": blind},
         notes=(*notes, *odd, blind),
     )
 

@@ -38,7 +38,6 @@ _DEFINITIONS = {
 _SAME = 1e-6  # relative; a report is computed from the very rows
 
 _Ns = Annotated[float, msgspec.Meta(ge=-1, le=1e21)] | None
-_Tokens = Annotated[float, msgspec.Meta(ge=0, le=1e12)] | None
 
 
 class _Row(msgspec.Struct):
@@ -46,9 +45,9 @@ class _Row(msgspec.Struct):
     end_to_end_latency: _Ns
     first_token_timestamp: _Ns = None
     time_to_first_token: _Ns = None
-    num_input_tokens: _Tokens = None
-    num_total_output_tokens: _Tokens = None
-    num_output_tokens: _Tokens = None  # its name in older releases
+    num_input_tokens: _rows.Tokens = None
+    num_total_output_tokens: _rows.Tokens = None
+    num_output_tokens: _rows.Tokens = None  # its name in older releases
 
 
 # ---- requests -----------------------------------------------------------------------------
@@ -64,8 +63,8 @@ def requests_run(source: Source) -> Run:
         errors=np.zeros(len(rows), dtype=np.bool_),
         ttft_s=_seconds(row.time_to_first_token for row in rows) if streamed else None,
         e2e_s=_seconds(row.end_to_end_latency for row in rows),
-        output_tokens=_column(_output(row) for row in rows),
-        input_tokens=_column(row.num_input_tokens for row in rows),
+        output_tokens=_rows.column(_output(row) for row in rows),
+        input_tokens=_rows.column(row.num_input_tokens for row in rows),
         start_s=_seconds(row.start_timestamp for row in rows),
     )
     streaming, unsuitable, odd = _streaming.judge(table)
@@ -98,12 +97,8 @@ def _output(row: _Row) -> float | None:
     return row.num_output_tokens if row.num_total_output_tokens is None else row.num_total_output_tokens
 
 
-def _column(cells: Any) -> Floats:
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
-
-
 def _seconds(cells: Any) -> Floats:
-    return _column(cells) / 1e9
+    return _rows.column(cells) / 1e9
 
 
 def _duration(start_s: Floats | None, e2e_s: Floats | None) -> float | None:

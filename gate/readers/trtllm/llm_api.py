@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from ...model import Floats, Run
+from ...model import Run
 from .. import _bench_serving as _bench
 from .. import _rows, _streaming
 from .._source import Doc, Source
@@ -53,10 +53,10 @@ def run(source: Source) -> Run:
     messages = [_message(record) for record in records] + ["no record of the request"] * missing
     table = _rows.requests(
         errors=np.array([bool(text) for text in messages], dtype=np.bool_),
-        ttft_s=_column([m.ttft for m in metrics]),
-        e2e_s=_column([m.e2e for m in metrics]),
-        output_tokens=_column([*map(_tokens, records), *[None] * missing]),
-        start_s=_column([m.arrival for m in metrics]),
+        ttft_s=_rows.column([m.ttft for m in metrics]),
+        e2e_s=_rows.column([m.e2e for m in metrics]),
+        output_tokens=_rows.column([*map(_tokens, records), *[None] * missing]),
+        start_s=_rows.column([m.arrival for m in metrics]),
     )
     streaming, unsuitable, odd = _streaming.judge(table)
     return Run(
@@ -105,7 +105,3 @@ def _tokens(record: _Record) -> float | None:
     if of is None or not of.tpot or of.tpot <= 0 or of.e2e is None or of.ttft is None:
         return None
     return float(round(1 + (of.e2e - of.ttft) / of.tpot)) if of.e2e >= of.ttft else None
-
-
-def _column(cells: list[float | None]) -> Floats:
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)

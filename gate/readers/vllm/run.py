@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
 
-from ...model import Aggregate, Counts, Load, Requests, Run
-from .. import _rows
+from ...model import Aggregate, Load, Requests, Run
+from .. import _bench_serving as _bench
+from .. import _rows, _streaming
 from .._source import Doc, Source
 from . import DEFINITIONS, FAILURE, NAME, OTHERS, PYTORCH, SIDE_FILES, aggregate, detailed, is_sweep_table
-from .common import NOT_STREAMED
 
-_UNLIMITED_RPS = 1e6  # no client sends faster: a "rate" for "all at once"
 _QUEUED_S = 0.01  # a mean wait for the client cap worth telling
 
 _SERVE = "measure with `vllm bench serve --save-result --save-detailed`"
@@ -47,7 +44,7 @@ def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
 
 def _summary_or_runs(source: Source, here: Mapping[int, Source]) -> dict[Source, str]:
     """Runs of a summary.json are counted once, from whichever side knows more of them."""
-    listed = {doc.count("run_number") for doc in _docs(source)}
+    listed = {doc.count("run_number") for doc in _bench.docs(source)}
     if here and listed <= set(here):
         return {source: "a list of the sweep's runs, which are there one by one"}
     return {s: f"its run is also in {source.name}" for number, s in here.items() if number in listed}
@@ -78,37 +75,28 @@ def read(source: Source) -> Sequence[Run]:
         raise source.fail("holds single metrics for a dashboard", hint="pass the result file beside it")
     if source.shape == "text" and is_sweep_table(source):
         raise source.fail("is a table of a sweep's runs", hint="pass the sweep's folder, with its run=N.json")
-    runs = [_run(source, doc) for doc in _docs(source)]
+    runs = [_run(source, doc) for doc in _bench.docs(source)]
     if not runs:
         raise source.fail("holds no run", hint="pass the JSON that --save-result writes, not a console log")
     return runs
 
 
-def _docs(source: Source) -> Iterator[Doc]:
-    if source.shape != "array":
-        yield from source.docs()
-        return
-    for number, fields in enumerate(source.array(dict[str, msgspec.Raw])):
-        yield Doc(source, fields, f"$[{number}]")
-
-
 def _run(source: Source, doc: Doc) -> Run:
     _refuse(doc)
     stated, notes = aggregate.statistics(doc)
-    summaries = {metric: aggregate.summary(doc, metric, named) for metric, named in stated.items()}
     load, load_notes = _load(doc)
     evidence: Requests | Aggregate
     streaming: bool | None = None
     if "ttfts" in doc:
         evidence, more = detailed.requests(doc)
         counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
-        streaming, unsuitable, odd = detailed.streaming(evidence)
+        streaming, unsuitable, odd = _streaming.judge(evidence)
         more += [*detailed.against_totals(doc, counts, tokens), *odd]
     else:
         counts, more = aggregate.counts(doc)
-        evidence, tokens = aggregate.evidence(doc, summaries, counts), doc.number("total_output_tokens")
+        evidence, tokens = aggregate.evidence(doc, stated, counts), doc.number("total_output_tokens")
         unsuitable = aggregate.unsuitable(doc, stated, evidence) if counts.completed else {}
-        streaming = False if NOT_STREAMED in unsuitable.values() else None
+        streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
     return Run(
         input=source.name,
         sha256=source.sha256,
@@ -120,15 +108,21 @@ def _run(source: Source, doc: Doc) -> Run:
         model=doc.text("model_id"),
         hardware=_first(doc, "hardware", "gpu"),
         load=load,
-        duration_s=_duration(doc),
-        date=_date(doc),
+        duration_s=_bench.duration(doc),
+        date=_bench.date(doc),
         total_output_tokens=tokens,
         streaming=streaming,
         tokenizer=doc.text("tokenizer_id"),
         definitions=DEFINITIONS if "latencies" in doc else {**DEFINITIONS, "e2e": _REBUILT},
-        tool_reported={m: aggregate.reported(s) for m, s in summaries.items() if s.percentiles},
+        tool_reported=_bench.reported(doc, stated),
         unsuitable=unsuitable,
-        notes=(*notes, *load_notes, *more, *_goodput_note(doc, counts), *_queue_note(doc, load)),
+        notes=(
+            *notes,
+            *load_notes,
+            *more,
+            *_bench.goodput_note(doc, counts.completed, "request_goodput", "request_goodput:"),  # up to 0.8
+            *_queue_note(doc, load),
+        ),
     )
 
 
@@ -149,55 +143,20 @@ def _refuse(doc: Doc) -> None:
         raise doc.source.fail(why, doc.at, "benchmark a generating endpoint and keep the whole file")
 
 
-def _date(doc: Doc) -> str | None:
-    """`date` is written as 20261129-145532, in the client's local time."""
-    found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})-\d{6}", doc.text("date") or "")
-    return "-".join(found.groups()) if found else None
-
-
 def _first(doc: Doc, *keys: str) -> str | None:
     return next((text for key in keys if (text := doc.text(key))), None)
 
 
-def _duration(doc: Doc) -> float | None:
-    duration = doc.number("duration")
-    if duration is not None and duration < 0:
-        raise doc.source.fail(f"contradicts itself: a duration of {duration:g} s", f"{doc.at}.duration")
-    return duration or None
-
-
 def _load(doc: Doc) -> tuple[Load | None, list[str]]:
-    cap = doc.count("max_concurrency") or None
-    stated = doc.any("request_rate")
-    if stated is None:
+    if doc.any("request_rate") is None:
         return None, []
-    rate = doc.number("request_rate")
     if doc.text("ramp_up_strategy"):
         ends = f"{doc.text('ramp_up_start_rps')} to {doc.text('ramp_up_end_rps')} req/s"
         return Load(burst=True), [f"the request rate ramps up from {ends}: no single load point"]
-    if rate is None and str(stated).lower() not in ("inf", "infinity"):
-        return None, ["the request rate is not a number: the load is not known"]
-    if rate is not None and rate <= 0:
-        raise doc.source.fail(f"a request rate of {rate:g} sends nothing", f"{doc.at}.request_rate")
-    if rate is not None and rate < _UNLIMITED_RPS:
-        return Load(request_rate=rate, cap=cap), []
-    notes = [f"a request rate of {rate:g} req/s sends everything at once: read as no limit"] if rate else []
-    return (Load(concurrency=cap) if cap else Load(burst=True)), notes
+    return _bench.load(doc)
 
 
 # ---- notes --------------------------------------------------------------------------------
-
-
-def _goodput_note(doc: Doc, counts: Counts) -> list[str]:
-    good = doc.number("request_goodput") or doc.number("request_goodput:")  # the colon: up to 0.8
-    duration = doc.number("duration")
-    if good is None or not duration or not counts.completed:
-        return []
-    share = good * duration / counts.completed
-    return [
-        f"the tool says goodput {good:.4g} req/s: {share:.1%} of its completed requests, by bounds the file "
-        "does not hold and with single-token TPOT as 0; slo-gate counts over attempted"
-    ]
 
 
 def _queue_note(doc: Doc, load: Load | None) -> list[str]:
