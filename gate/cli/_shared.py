@@ -141,7 +141,8 @@ def _terminal(report: AnyReport) -> str:
     from ..emit import text
 
     color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty())
-    return text.emit(report, color=color, width=max(60, columns()))
+    blocks = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+    return text.emit(report, color=color, width=max(60, columns()), unicode=blocks)
 
 
 def columns() -> int:

@@ -136,7 +136,7 @@ def _judge(options: dict[str, Any]) -> Report:
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
-        charts=bool(options["html"]),
+        charts=bool(options["html"] or options["markdown"] or options["format_"] == "markdown"),
     )
     return replace(report, provenance=replace(report.provenance, reproduce=_command(options)))
 

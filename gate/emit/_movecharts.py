@@ -118,7 +118,7 @@ def _cells(found: WhatIf, cells: Grid) -> list[dict[str, Any]]:
             "x": show(x, SECONDS),
             "y": show(y, SECONDS),
             "share": share,
-            "text": f.share(round(share, 4), target).removesuffix("%"),
+            "text": f.share(share, target).removesuffix("%"),
             "met": "yes" if target is not None and share >= target else "no",
             "own": "yes" if (x, y) == (own[cells.x], own[cells.y]) else "no",
             "said": f"{_bound(cells.x)} <= {show(x, SECONDS)} and {_bound(cells.y)} <= {show(y, SECONDS)}:"

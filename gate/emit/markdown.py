@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model import AnyReport, ErrorReport, Report
 from . import _attribution as a
+from . import _bars as b
 from . import _format as f
 from . import _tables as t
 
@@ -80,6 +81,23 @@ _REPORT = """\
 - {{ note }}
 {% endfor %}
 
+{% if pictures and not brief %}
+<details>
+<summary>{{ "Goodput against load, and latency" if loads else "Latency" }} as a chart</summary>
+
+{% if pictures.chart %}
+{{ pictures.chart }}
+
+{% endif %}
+<pre>
+{% for line in pictures.bars %}
+{{ verbatim(line) }}
+{% endfor %}
+</pre>
+
+</details>
+
+{% endif %}
 {% if report.measure_next %}
 **Measure next:** {{ report.measure_next }}
 
@@ -193,10 +211,18 @@ def _render(report: Report, *, brief: bool) -> str:
             checks=lambda section: t.check_table(section.checks[:most], report),
             table=_table,
             verbatim=_verbatim,
+            pictures=_pictures(report),
+            loads=b.load_bars(report),
             most=most,
             brief=brief,
         )
     )
+
+
+def _pictures(report: Report) -> dict[str, Any]:
+    """A Mermaid chart and the same as bars, for mails and for forges that draw no Mermaid."""
+    bars = [*b.load_bars(report, unicode=True), *b.latency_bars(report, unicode=True)]
+    return {"chart": _markup(b.mermaid(report)), "bars": bars} if bars else {}
 
 
 def _tidy(text: str) -> str:

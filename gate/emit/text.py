@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
 from . import _attribution as a
+from . import _bars as b
 from . import _format as f
 from . import _tables as t
 from ._layout import GAP, prose, table
@@ -24,14 +25,17 @@ _STYLES = {
 }
 
 
-def emit(report: AnyReport, *, color: bool = False, width: int = 100) -> str:
-    """The report as text with a trailing newline; `color` adds ANSI colours to the verdict words."""
-    lines = _error(report, width) if isinstance(report, ErrorReport) else _report(report, width)
+def emit(report: AnyReport, *, color: bool = False, width: int = 100, unicode: bool = False) -> str:
+    """The report as text with a trailing newline.
+
+    `color` adds ANSI colours to the verdict words, `unicode` draws bars with blocks instead of ASCII.
+    """
+    lines = _error(report, width) if isinstance(report, ErrorReport) else _report(report, width, unicode)
     text = "".join(line.rstrip() + "\n" for line in lines)
     return _colored(text) if color else text
 
 
-def _report(report: Report, width: int) -> list[str]:
+def _report(report: Report, width: int, unicode: bool) -> list[str]:
     lines = [f.plain(report.headline)]
     leads = {"Next": f.next_action(report), "Change": f.plain(report.change)}
     lines += [f"{name}: {lead}" for name, lead in leads.items() if lead]
@@ -48,6 +52,7 @@ def _report(report: Report, width: int) -> list[str]:
     lines += ["", "Latency of completed requests", *table(t.latency_table(report), width)]
     for note in f.latency_notes(report.metrics):
         lines += prose(note, width, GAP)
+    lines += _bars(report, width, unicode)
     lines += _attribution(report, width)
     return lines + _runs(report, width) + _tail(report, width)
 
@@ -68,6 +73,13 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
             if fact:
                 lines += prose(fact, width, f"        {name:8}  ")
     return lines
+
+
+def _bars(report: Report, width: int, unicode: bool) -> list[str]:
+    """How far the tails reach towards their bounds; nothing where a line would not fit."""
+    room = min(b.WIDTH, width - 24)
+    rows = b.latency_bars(report, unicode=unicode, width=room) if room >= 20 else []
+    return ["", *(GAP + row for row in rows)] if rows else []
 
 
 def _goodput(report: Report, width: int) -> list[str]:
