@@ -162,12 +162,32 @@ def _aiperf_record(number: int, start_ns: int, ttft: float, gaps: list[float]) -
     return {"metadata": metadata, "metrics": values}
 
 
+def generic_jsonl(path: Path, requests: int) -> int:
+    """Write generic rows with a burst, slow outliers and failures: something in every chart."""
+    rng = np.random.default_rng(SEED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start, prompt = np.sort(rng.uniform(0, 5000, requests)), rng.lognormal(6.5, 0.6, requests).astype(int) + 1
+    output = rng.integers(20, 480, requests)
+    burst = ((start > 2000) & (start < 2200)) * rng.gamma(3.0, 0.3, requests)
+    ttft = rng.gamma(4.0, 0.05, requests) + prompt * 2e-4 + burst
+    slow = np.where(rng.random(requests) < 0.01, 3, 1)
+    e2e = ttft + rng.gamma(40.0, 5e-4, requests) * slow * (output - 1)
+    failed = rng.random(requests) < 0.002
+    with path.open("w", encoding="ascii") as file:
+        for row in range(requests):
+            known = {"start_s": float(start[row]), "input_tokens": int(prompt[row])}
+            done = {"ttft_s": float(ttft[row]), "e2e_s": float(e2e[row]), "output_tokens": int(output[row])}
+            file.write(json.dumps(known | ({"error": "503"} if failed[row] else done)) + "\n")
+    return requests
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     for name, count in {
         "vllm_with_latencies.json": vllm_detailed(folder / "vllm_with_latencies.json", 89, True),
         "vllm_without_latencies.json": vllm_detailed(folder / "vllm_without_latencies.json", 89, False),
         "aiperf.jsonl": aiperf_jsonl(folder / "aiperf.jsonl", 72),
+        "generic.jsonl": generic_jsonl(folder / "generic.jsonl", 100_000),
     }.items():
         size = (folder / name).stat().st_size / _MEGABYTE
         print(f"{folder / name}: {count} requests, {size:.1f} MB")

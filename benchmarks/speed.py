@@ -29,6 +29,7 @@ goodput: {min: 95%}
 ORJSON = "import orjson, sys; orjson.loads(open(sys.argv[1], 'rb').read())"
 ORJSON_LINES = "import orjson, sys\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)"
 IMPORTS = "import click, numpy, yaml"
+CHECK = "import sys; from gate.cli import run; sys.exit(run(['check', sys.argv[1], '--policy', sys.argv[2]]))"
 
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -40,6 +41,7 @@ class Mark:
     file: Path
     against: str  # the code on the other side
     bar: float
+    extra: tuple[str, ...] = ()  # further arguments of `check`
 
 
 def marks(folder: Path) -> list[Mark]:
@@ -48,6 +50,7 @@ def marks(folder: Path) -> list[Mark]:
         "vllm_with_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89),
         "vllm_without_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89, latencies=False),
         "aiperf.jsonl": lambda path: make_inputs.aiperf_jsonl(path, 72),
+        "generic.jsonl": lambda path: make_inputs.generic_jsonl(path, 100_000),
     }
     for name, write in files.items():
         if not (data / name).is_file():
@@ -69,6 +72,13 @@ def marks(folder: Path) -> list[Mark]:
             1.5,
         ),
         Mark("`check`, 72 MB AIPerf JSONL / orjson.loads per line", data / "aiperf.jsonl", ORJSON_LINES, 0.9),
+        Mark(
+            "page with charts of 100,000 requests / `check` of them",
+            data / "generic.jsonl",
+            CHECK,
+            3.0,
+            ("--html", str(folder / "report.html")),
+        ),
     ]
 
 
@@ -81,8 +91,9 @@ def seconds(command: list[str], cwd: Path) -> float:
 
 
 def measure(mark: Mark, repeat: int, cwd: Path) -> tuple[float, float]:
-    check = [sys.executable, "-m", "gate", "check", str(mark.file), "--policy", str(cwd / "slo.yaml")]
-    bare = [sys.executable, "-c", mark.against, str(mark.file)]
+    policy = str(cwd / "slo.yaml")
+    check = [sys.executable, "-m", "gate", "check", str(mark.file), "--policy", policy, *mark.extra]
+    bare = [sys.executable, "-c", mark.against, str(mark.file), policy]
     pairs = [(seconds(check, ROOT), seconds(bare, ROOT)) for _ in range(repeat + 1)][
         1:
     ]  # the first warms caches

@@ -14,7 +14,7 @@ from ._attribution import _goodputs
 from ._counting import column_of
 from ._prepare import Prepared
 
-DOTS = 500  # of a scatter
+DOTS = 400  # of a scatter
 EXTREME = 0.25  # of them the largest values: a sample would lose just those
 FAILED_PLACES = 200  # where failures stand: as narrow as they can be told apart
 WINDOWS = 40
@@ -51,10 +51,10 @@ def over_time(runs: Sequence[Prepared], policy: Policy) -> tuple[Scatter, ...]:
 
 
 def by_length(runs: Sequence[Prepared], policy: Policy) -> tuple[Scatter, ...]:
-    """TTFT by input length, E2E and TPOT by output length; nothing where every request has one length."""
+    """TTFT by input length, E2E by output length; nothing where every request has one length."""
     tables = _tables(runs)
     found = []
-    for metric, axis in (("ttft", "input_tokens"), ("e2e", "output_tokens"), ("tpot", "output_tokens")):
+    for metric, axis in (("ttft", "input_tokens"), ("e2e", "output_tokens")):
         lengths = [getattr(rows, axis) for rows in tables]
         if not lengths or any(column is None for column in lengths):
             continue

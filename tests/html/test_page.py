@@ -14,7 +14,7 @@ from tests.html.conftest import Opened
 
 CHARTS = {
     *("misses", "ecdf-ttft", "ecdf-tpot", "ecdf-e2e", "loads", "time-ttft", "time-e2e"),
-    *("length-ttft", "length-e2e", "length-tpot", "runs", "changes", "moves", "grid"),
+    *("length-ttft", "length-e2e", "runs", "changes", "moves", "grid"),
 }
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 SCREENSHOT = ROOT / "docs" / "report-page.png"
