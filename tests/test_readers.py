@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import subprocess
 import sys
@@ -196,6 +197,18 @@ def test_the_same_run_is_not_counted_twice_from_a_folder_and_its_file(tmp_path: 
     twice = readers.read([str(path), str(path.parent)])
     assert len(twice.runs) == len(once)
     assert any("same content" in note for note in twice.notes)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*.slo.json", "a*b*.json", "stage_?.json", "run[12]*.csv", "x.json", "*"]
+)
+@pytest.mark.parametrize(
+    "name", ["a.slo.json", "ab.json", "axbx.json", "stage_1.json", "run1.csv", "run3.csv", "x.json"]
+)
+def test_side_files_are_known_by_patterns_as_the_shell_has_them(pattern: str, name: str) -> None:
+    found = readers._files.side_file(source(Path(name)), {pattern: "known"})
+    alone = fnmatch.fnmatchcase(name, "*.slo.json")  # what lies beside every tool's results
+    assert (found is not None) == (fnmatch.fnmatchcase(name, pattern) or alone)
 
 
 def test_a_folder_of_side_files_alone_is_refused(tmp_path: Path) -> None:

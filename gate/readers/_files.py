@@ -89,7 +89,10 @@ def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:
 
 def _matches(name: str, pattern: str) -> bool:
     # fnmatch compiles an expression for each pattern it is given: first what lies outside the stars.
-    if not (name.startswith(pattern.partition("*")[0]) and name.endswith(pattern.rpartition("*")[2])):
+    plain = not _MAGIC & set(pattern.replace("*", ""))
+    if plain and not (
+        name.startswith(pattern.partition("*")[0]) and name.endswith(pattern.rpartition("*")[2])
+    ):
         return False
     from fnmatch import fnmatchcase
 
