@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mmap import mmap
 
 T = TypeVar("T")
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 Buffer: TypeAlias = "bytes | mmap"
 
 # A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
@@ -113,9 +114,8 @@ class Source:
                     pieces.append(piece)
                     size += len(piece)
                     if size > _UNPACKED_MAX:
-                        raise self.fail(
-                            f"unpacks to more than {_UNPACKED_MAX >> 30} GiB", hint="unpack it first"
-                        )
+                        why = f"unpacks to more than {_UNPACKED_MAX >> 30} GiB"
+                        raise self.fail(why, hint="unpack it first")
             return b"".join(pieces)
         except (EOFError, OSError, zlib.error) as error:
             raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
@@ -163,20 +163,20 @@ class Source:
         if end <= 1 or not self.data[end : end + 4096].strip():
             return False
         try:
-            self._first = self._decode_object(self._strict(self.data[:end]))
+            self._first = _OBJECT.decode(self._strict(self.data[:end]))
         except BROKEN:
             return False
         return True
 
     def _object_or_objects(self) -> str:
         try:
-            self._first = self._lenient(self._decode_object)
+            self._first = self._lenient(_OBJECT.decode)
         except BROKEN as error:
             if "trailing characters" not in str(error):
                 self._fault = self._broken(error)
                 return "broken"
             try:
-                self._first = self._decode_object(next(self._split()))
+                self._first = _OBJECT.decode(next(self._split()))
             except (*BROKEN, InputError) as second:
                 self._fault = second if isinstance(second, InputError) else self._broken(second)
                 return "broken"
@@ -202,10 +202,6 @@ class Source:
             return data
         return re.sub(_CONSTANT, _constant, data)
 
-    @staticmethod
-    def _decode_object(data: Buffer) -> dict[str, msgspec.Raw]:
-        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-
     # ---- JSON content ---------------------------------------------------------------------
 
     @cached_property
@@ -225,7 +221,7 @@ class Source:
         if self.shape == "array":
             try:
                 for item in self.array(msgspec.Raw)[:1]:
-                    return frozenset(self._decode_object(bytes(item)))
+                    return frozenset(_OBJECT.decode(bytes(item)))
             except (*BROKEN, InputError):
                 return frozenset()
         return frozenset()
@@ -237,7 +233,7 @@ class Source:
         elif self.shape == "objects":
             for number, raw in enumerate(self._split()):
                 try:
-                    yield Doc(self, self._decode_object(raw), f"$[{number}]")
+                    yield Doc(self, _OBJECT.decode(raw), f"$[{number}]")
                 except BROKEN as error:
                     raise self._broken(error, f"object {number + 1}") from None
 
@@ -390,11 +386,8 @@ class Doc:
             return np.array(msgspec.json.decode(self.fields[key], type=list[float]), dtype=np.float64)
         except BROKEN:
             cells = self.get(key, list[float | str | None])
-            return None if cells is None else np.array([_cell(cell) for cell in cells], dtype=np.float64)
-
-
-def _cell(value: float | str | None) -> float:
-    return np.nan if value is None or isinstance(value, str) else value
+            known = [np.nan if cell is None or isinstance(cell, str) else cell for cell in cells or ()]
+            return None if cells is None else np.array(known, dtype=np.float64)
 
 
 def _constant(found: re.Match[bytes]) -> bytes:
