@@ -473,6 +473,46 @@ def test_warmup_auto_drops_nothing_without_order_or_load_and_says_so(order: str,
     assert any("nothing dropped" in note for note in report.runs[0].notes)
 
 
+@pytest.mark.parametrize("where", ["start", "end", "both"])
+@pytest.mark.parametrize("rule", ["auto", 100])
+def test_an_outage_at_an_end_of_a_run_is_no_warmup(rule: int | str, where: str) -> None:
+    """The row a refused connection leaves: neither times nor tokens. Concurrency 100, 1200 requests."""
+    down = np.zeros(1200, dtype=bool)
+    down[:100] |= where in ("start", "both")
+    down[-100:] |= where in ("end", "both")
+    times = np.where(down, np.nan, 0.1)
+    status = np.where(down, Status.FAILED, Status.COMPLETED)
+    start = np.arange(1200) * 0.0105
+    rows = make_requests(times, times + 1, status=status, start_s=start)
+    policy = make_policy(error_rate(0.01), goodput(0.95), bounds={"ttft": 0.8}, evidence={"warmup": rule})
+    report = judge(policy, make_run(rows, load=Load(concurrency=100)))
+    failed = int(down.sum())
+    ends = np.arange(1200) < 100
+    if rule == "auto":
+        ends |= np.arange(1200) >= 1100
+    dropped = int((ends & ~down).sum())  # by hand: of the rows at the ends, those that were answered
+    assert report.runs[0].counts == Counts(1200 - dropped, 1200 - dropped - failed, failed, 0, dropped)
+    assert (only(report, "error_rate").misses, only(report, "goodput").misses) == (failed, failed)
+    assert only(report, "goodput").verdict is not Verdict.PASS
+    assert report.verdict is Verdict.FAIL
+    kept = int((ends & down).sum())
+    said = next(note for note in report.runs[0].notes if note.startswith("warm-up: dropped"))
+    assert (f"but the {kept} of these that failed" in said) is (kept > 0)
+
+
+def test_warmup_moves_no_request_out_of_sight() -> None:
+    kinds = [Status.COMPLETED, Status.FAILED, Status.CANCELLED]
+    status = np.random.default_rng(7).choice(kinds, 400, p=[0.7, 0.2, 0.1])
+    rows = make_requests(0.1, status=status.tolist())
+    for dropped in (0, 30, 500, "auto"):
+        found = (
+            judge(make_policy(error_rate(0.5), evidence={"warmup": dropped}), make_run(rows)).runs[0].counts
+        )
+        assert found.failed == int((status == Status.FAILED).sum())
+        assert found.cancelled == int((status == Status.CANCELLED).sum())
+        assert found.attempted + found.warmup + found.cancelled == 400
+
+
 def test_a_run_that_is_all_warmup_is_never_green() -> None:
     policy = make_policy(latency("ttft", 50, 1.0), evidence={"warmup": "auto", "decide": "point"})
     assert judge(policy, make_run(make_requests(0.1, n=12))).exit_code == 4

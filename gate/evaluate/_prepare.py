@@ -73,7 +73,11 @@ def _reorder(gaps: Gaps, by: NDArray[np.int64]) -> Gaps:
 
 
 def _drop_warmup(rows: Requests, run: Run, rule: int | str) -> tuple[Requests, tuple[str, ...]]:
-    """Mark warm-up rows: the first `rule`, or for auto the start-up burst and the ramp-down."""
+    """Mark warm-up rows: the first `rule`, or for auto the start-up burst and the ramp-down.
+
+    A failed row among them stays what it is: failures are facts (DESIGN section 4), and an outage at either
+    end of a run must not be taken for a ramp.
+    """
     at = np.flatnonzero(rows.attempted)
     if rule == 0 or at.size == 0:
         return rows, ()
@@ -84,12 +88,14 @@ def _drop_warmup(rows: Requests, run: Run, rule: int | str) -> tuple[Requests, t
         return rows, (f"warm-up: nothing dropped, {why}",)
     first = min(first, at.size)
     last = min(last, at.size - first)
+    ends = np.concatenate((at[:first], at[at.size - last :]))
+    failed = rows.status[ends] == Status.FAILED
     status = rows.status.copy()
-    status[at[:first]] = Status.WARMUP
-    if last:
-        status[at[-last:]] = Status.WARMUP
+    status[ends[~failed]] = Status.WARMUP
     what = f"the first {first}" + (f" and the last {last}" if last else "")
-    return replace(rows, status=status), (f"warm-up: dropped {what} of {at.size} requests",)
+    kept = int(failed.sum())
+    but = f", but the {kept} of these that failed: failures are judged" if kept else ""
+    return replace(rows, status=status), (f"warm-up: dropped {what} of {at.size} requests{but}",)
 
 
 def _auto(run: Run, n: int) -> tuple[int, int, str]:
