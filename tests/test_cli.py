@@ -192,6 +192,100 @@ def test_on_an_error_every_requested_output_replaces_the_stale_one(folder: Path,
     assert "PASS" not in (folder / "m.md").read_text()
 
 
+REFUSED = [
+    ["--fail-on", "bogus"],
+    ["--junit-dialect", "nope"],
+    ["--format", "xml"],
+    ["--no-such-option", "--report-only=yes"],
+    ["--no-such-option", "value"],
+    ["--format", "json", "--metrics", "-"],
+    ["--html", "./st.json"],
+    ["--junit-timestamp", "noon"],
+    ["--policy"],
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_a_command_line_that_is_refused_leaves_no_green_report(
+    words: list[str], folder: Path, slo_gate: Process
+) -> None:
+    assert slo_gate("check", "good.jsonl", "--json", "st.json", "--junit", "j.xml").returncode == 0
+    assert json.loads((folder / "st.json").read_text())["verdict"] == "pass"
+    done = slo_gate("check", "good.jsonl", "--json=st.json", "--junit", "j.xml", *words)
+    assert done.returncode == 2
+    report = json.loads((folder / "st.json").read_text())
+    assert (report["verdict"], report["exit_code"]) == ("error", 2)
+    assert report["error"]["message"] in done.stderr
+    assert len(ET.parse(folder / "j.xml").findall(".//testcase/error")) == 1
+
+
+def test_an_option_in_front_of_the_command_leaves_no_green_report(folder: Path, slo_gate: Process) -> None:
+    slo_gate("check", "good.jsonl", "--json", "st.json")
+    assert slo_gate("--debug", "check", "good.jsonl", "--json", "st.json").returncode == 2
+    assert json.loads((folder / "st.json").read_text())["verdict"] == "error"
+
+
+def test_run_replaces_its_own_stale_report_and_no_file_of_the_benchmark(
+    folder: Path, slo_gate: Process
+) -> None:
+    for name in ("st.json", "theirs.json"):
+        (folder / name).write_text("{}", encoding="utf-8")
+    done = slo_gate(
+        "run", "--json", "st.json", "--bogus", "1", "--looks", "2", "--", "bench", "--json", "theirs.json"
+    )
+    assert done.returncode == 2
+    assert json.loads((folder / "st.json").read_text())["verdict"] == "error"
+    slo_gate("run", "--looks", "99", "bench", "--json", "theirs.json")
+    assert (folder / "theirs.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("words", [["--junit", "no/such/x.xml"], ["--markdown", "results"]], ids=" ".join)
+@pytest.mark.parametrize("results", ["good.jsonl", "empty.json"])
+def test_an_output_that_cannot_be_written_makes_the_others_say_so(
+    words: list[str], results: str, folder: Path, slo_gate: Process
+) -> None:
+    (folder / "results").mkdir()
+    for name in ("ok.json", "z.txt"):
+        (folder / name).write_text("PASS", encoding="utf-8")
+    done = slo_gate("check", results, "--json", "ok.json", *words, "--metrics", "z.txt")
+    code = 2 if results == "good.jsonl" else 3
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.count("cannot write the") == 1
+    assert json.loads((folder / "ok.json").read_text())["exit_code"] == code
+    assert f"slo_gate_exit_code {code}" in (folder / "z.txt").read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_makes_the_other_files_say_so(folder: Path, slo_gate: Process) -> None:
+    done = slo_gate("check", "good.jsonl", "--json", "ok.json", "--junit", "/dev/full")
+    assert done.returncode == 2
+    assert "cannot write the junit report: No space left" in done.stderr
+    assert json.loads((folder / "ok.json").read_text())["verdict"] == "error"
+
+
+def test_a_bug_of_one_format_makes_the_other_files_say_so(folder: Path, slo_gate: Process) -> None:
+    (folder / "sitecustomize.py").write_text(
+        "import gate.emit.junit as junit\nwas = junit.emit\n"
+        "junit.emit = lambda r, **k: was(r, **k) if hasattr(r, 'hint') else 1 / 0\n",
+        encoding="utf-8",
+    )
+    words = ("--json", "ok.json", "--junit", "j.xml")
+    assert slo_gate("check", "good.jsonl", *words, PYTHONPATH=f"{folder}:{ROOT}").returncode == 70
+    assert json.loads((folder / "ok.json").read_text())["exit_code"] == 70
+
+
+def test_a_shorter_report_leaves_nothing_of_a_longer_one_and_a_pipe_is_a_file(
+    folder: Path, slo_gate: Process
+) -> None:
+    (folder / "r.json").write_text("x" * 1_000_000, encoding="utf-8")
+    done = slo_gate(
+        "check", "good.jsonl", "--json", "r.json", "--junit", "/dev/stderr", "--html", "/dev/null"
+    )
+    assert done.returncode == 0
+    assert json.loads((folder / "r.json").read_text())["verdict"] == "pass"
+    assert ET.fromstring(done.stderr).tag == "testsuites"
+
+
 @pytest.mark.parametrize("name", ["text", "json", "junit", "markdown"])
 def test_no_format_changes_the_exit_code(name: str, folder: Path, slo_gate: Process) -> None:
     assert slo_gate("check", "good.jsonl", "--format", name).returncode == 0

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from .. import __version__
-from ..errors import Exit, GateError
+from ..errors import Exit, GateError, UsageError
 
 COMMANDS = (
     "check",
@@ -31,6 +31,7 @@ COMMANDS = (
     "tools",
     "whatif",
 )
+_REPORTING = ("check", "run")  # those that write reports to files
 
 
 class Commands(click.Group):
@@ -65,6 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
+        _leave_no_stale_report(arguments, error)
         _complain(error.format_message(), _context_of(error), "see slo-gate --help")
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
@@ -74,6 +76,19 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit
     except Exception as error:
         return _bug(error)
+
+
+def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException) -> None:
+    """Click refuses a command line before the command sees it: the files it names say so."""
+    from ._shared import stated_outputs, write_error
+
+    words = list(arguments)
+    at = next((place for place, word in enumerate(words) if word in _REPORTING), None)
+    command = cli.get_command(click.Context(cli), words[at]) if at is not None else None
+    if at is None or command is None:
+        return
+    said = UsageError(error.format_message(), _context_of(error), "see slo-gate --help")
+    write_error(said, stated_outputs(command, words[at + 1 :]))
 
 
 def _bug(error: Exception) -> int:

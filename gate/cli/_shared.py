@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -92,41 +93,109 @@ def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) 
 # ---- outputs ------------------------------------------------------------------------------
 
 
+Outputs = Sequence[tuple[str, str]]  # (format, target); - is stdout
+Settings = Mapping[str, Mapping[str, object]]  # of a format, options that only it has
+
+
 def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     """(format, target) pairs. Raises UsageError when two writers want stdout or one file."""
     outputs = [(name, str(options[option])) for option, name in FILE_FORMATS.items() if options.get(option)]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
-    targets = [target for _, target in outputs]
-    for target in targets:
-        if targets.count(target) > 1:
+    places = [target if target == "-" else os.path.realpath(target) for _, target in outputs]
+    for (_, target), place in zip(outputs, places, strict=True):
+        if places.count(place) > 1:
             name = "stdout" if target == "-" else target
-            raise UsageError(f"two outputs go to {name}", "", "give each format its own file")
+            error = UsageError(f"two outputs go to {name}", "", "give each format its own file")
+            files = [one for at, one in enumerate(outputs) if places.index(places[at]) == at]
+            write_error(error, [one for one in files if one[1] != "-"])
+            raise error
     return outputs
 
 
-def write(
-    report: AnyReport,
-    outputs: Sequence[tuple[str, str]],
-    settings: Mapping[str, Mapping[str, object]] | None = None,
-) -> None:
-    """Every output to its target; `settings` are options that only one format has, by its name."""
+def stated_outputs(command: click.Command, words: Sequence[str]) -> list[tuple[str, str]]:
+    """The files that `words` ask for, where click could not make sense of them.
+
+    A word after an option that is not known is taken for its value. Where options end at the first
+    argument (`run`), that of another program is never taken for ours.
+    """
+    options = {name: one for one in command.params if isinstance(one, click.Option) for name in one.opts}
+    found: dict[str, str] = {}
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            if command.context_settings.get("allow_interspersed_args", True):
+                continue
+            break
+        name, given, value = word.partition("=")
+        option = options.get(name)
+        if not given and (option is None or not option.is_flag):
+            value = next(left, "")
+            if option is None and value.startswith("-"):  # an unknown flag
+                left = chain((value,), left)
+        if option is not None and option.name in FILE_FORMATS and value not in ("", "-"):
+            found[option.name] = value
+    return [(FILE_FORMATS[name], target) for name, target in found.items()]
+
+
+def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None) -> None:
+    """Every output to its target, files first.
+
+    Nothing is written before all of them are rendered and every file is open: where one cannot be
+    written (UsageError) or an emitter has a bug, the others say so instead of a verdict.
+    """
+    try:
+        rendered = [(name, target, _rendered(report, name, target, settings)) for name, target in outputs]
+        with ExitStack() as stack:
+            files = [(_opened(*one[:2], stack), *one) for one in rendered if one[1] != "-"]
+            for file, name, target, text in files:
+                _fill(file, name, target, text)
+    except Exception as error:
+        write_error(error, outputs, settings)
+        raise
+    for _, target, text in rendered:
+        if target == "-":
+            _to_stdout(text)
+
+
+def _rendered(report: AnyReport, name: str, target: str, settings: Settings | None) -> str:
     from ..emit import EMITTERS
 
-    for name, target in outputs:
-        said = (settings or {}).get(name, {})
-        if target == "-":
-            text = _terminal(report) if name in ("text", "github") else EMITTERS[name](report, **said)
-            _to_stdout(text + EMITTERS[name](report) if name == "github" else text)
-            continue
-        try:
-            Path(target).write_text(EMITTERS[name](report, **said), encoding="utf-8", newline="")
-        except OSError as error:
-            raise UsageError(
-                f"cannot write the {name} report: {error.strerror or error}",
-                target,
-                "name a file in a folder that exists",
-            ) from None
+    said = (settings or {}).get(name, {})
+    if target != "-" or name not in ("text", "github"):
+        return EMITTERS[name](report, **said)
+    return _terminal(report) + (EMITTERS[name](report) if name == "github" else "")
+
+
+def _opened(name: str, target: str, stack: ExitStack) -> BinaryIO:
+    """A file to write, made where it is not there, as long as it was. Raises UsageError."""
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+    try:
+        return stack.enter_context(open(target, "wb", 0, opener=opener))
+    except OSError as error:
+        raise _unwritable(name, target, error) from None
+
+
+def _fill(file: BinaryIO, name: str, target: str, text: str) -> None:
+    """Raises UsageError, e.g. for a full disk."""
+    left = memoryview(text.encode("utf-8"))
+    try:
+        if os.path.isfile(target):  # noqa: PTH113 - a pipe has no length
+            file.truncate(0)
+        while left:
+            left = left[file.write(left) or 0 :]
+    except OSError as error:
+        raise _unwritable(name, target, error) from None
+
+
+def _unwritable(name: str, target: str, error: OSError) -> UsageError:
+    what = f"cannot write the {name} report: {error.strerror or error}"
+    return UsageError(what, target, "name a file in a folder that exists")
 
 
 def _to_stdout(text: str) -> None:
@@ -156,12 +225,11 @@ def columns() -> int:
         return 100
 
 
-def write_error(
-    error: Exception,
-    outputs: Sequence[tuple[str, str]],
-    settings: Mapping[str, Mapping[str, object]] | None = None,
-) -> None:
-    """On exit 2, 3 and 70 the requested files are still written: no stale report is read."""
+def write_error(error: Exception, outputs: Outputs, settings: Settings | None = None) -> None:
+    """On exit 2, 3 and 70 the requested files are still written: no stale report is read.
+
+    A file that cannot be written is told on stderr and does not keep the others from it.
+    """
     from ..model import ErrorReport
 
     if isinstance(error, GateError):
@@ -173,5 +241,19 @@ def write_error(
     report = ErrorReport(
         int(code), f"ERROR (exit {int(code)}, no verdict): {message}{at}", message, where, hint
     )
-    wanted = [(name, target) for name, target in outputs if target != "-" or name != "text"]
-    write(report, wanted, settings)
+    for name, target in outputs:
+        if target != "-":
+            _replace(report, name, target, settings, told=error)
+        elif name != "text":
+            _to_stdout(_rendered(report, name, target, settings))
+
+
+def _replace(report: AnyReport, name: str, target: str, settings: Settings | None, told: Exception) -> None:
+    from ..units import printable
+
+    try:
+        with ExitStack() as stack:
+            _fill(_opened(name, target, stack), name, target, _rendered(report, name, target, settings))
+    except UsageError as error:
+        if (error.message, error.where) != (getattr(told, "message", ""), getattr(told, "where", "")):
+            click.echo(f"error: {printable(target)}: {printable(error.message)}", err=True)
