@@ -79,6 +79,10 @@ def command(**options: Any) -> int:
     """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
     junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
+    if options["html"]:
+        from ..emit import _engine
+
+        _engine.warm_up()
     try:
         junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
@@ -113,10 +117,6 @@ def _judge(options: dict[str, Any]) -> Report:
     policy = chosen_policy(options)
     if not options["results"]:
         raise UsageError("no result file is named", "", "slo-gate check results.json --policy slo.yaml")
-    if options["html"]:
-        from ..emit.html import warm_up
-
-        warm_up()
     gaps = any(objective.metric == "itl" for objective in policy.objectives)
     with progress() as watch:
         reading = readers.read(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from ..model import AnyReport
+if TYPE_CHECKING:
+    from ..model import AnyReport
 
 Emitter = Callable[..., str]  # of a report, and of options that only its format has
 

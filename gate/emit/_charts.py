@@ -42,7 +42,7 @@ def pictures(report: Report) -> tuple[Picture, ...]:
     found += [_over_time(scatter, charts) for scatter in charts.over_time]
     found += [_by_length(scatter, charts) for scatter in charts.by_length]
     found += [good.runs(report), good.changes(report)]
-    found += [*moved.moves(charts), moved.grid(charts)]
+    found += [moved.moves(charts), moved.grid(charts)]
     return tuple(one for one in found if one is not None)
 
 

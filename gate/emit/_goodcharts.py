@@ -127,7 +127,7 @@ def runs(report: Report) -> Picture | None:
         drawn.insert(0, _goodput_panel(judged, height, f.goodput_target(report)))
     if not drawn:
         return None
-    width = (2 * v.WIDTH - 36 * (len(drawn) - 1)) // len(drawn)
+    width = (2 * v.WIDTH + 160 - 36 * (len(drawn) - 1)) // len(drawn)
     panels_drawn = [_numbered(panel, width, first=panel is drawn[0]) for panel in drawn]
     says = f"{len(judged)} judged runs from top to bottom, each with its own percentiles."
     return Picture(

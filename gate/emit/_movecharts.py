@@ -2,76 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ..model import Charts, Grid, WhatIf
+from ..model import Charts, Grid, Move, WhatIf
 from ..units import SECONDS, SHARE, show
 from . import _format as f
 from . import _vega as v
 from ._tables import Table
 from ._vega import Picture
 
+_COLOURS = ("c1", "c2", "c3", "fg")
+_SHAPES = {"pass": "circle", "undecided": "square", "fail": "diamond"}
 
-def moves(charts: Charts) -> list[Picture]:
-    """Goodput as each bound moves alone; one drawing a bound, because each has its own seconds."""
+
+def moves(charts: Charts) -> Picture | None:
+    """Goodput as each bound moves alone, on one scale: times the bound that the policy has."""
     found = charts.whatif
-    if found is None or found.good is None:
-        return []
-    panels, rows = [], []
-    for move in found.moves:
-        values = [
-            {
-                "s": point.max_s,
-                "y": point.fraction,
-                "kind": point.verdict or "shown",
-                "said": f"{_bound(move.id)} <= {show(point.max_s, SECONDS)}: goodput"
-                f" {f.share(point.fraction, found.target)}{', ' * bool(point.verdict)}{point.verdict}",
-            }
-            for point in move.points
-        ]
-        rows.append(_moved(move.id, move.max_s, move.needed.point, move.only, move.gain_at_most))
-        panels.append(_move_panel(_bound(move.id), move.max_s, values, found.target))
-    width = (v.WIDTH - 70 * (len(panels) - 1)) // max(len(panels), 1)
-    spec = {
-        "hconcat": [{**panel, "width": width} for panel in panels],
-        "resolve": {"scale": {"y": "shared", "color": "shared", "shape": "shared"}},
-    }
-    says = "One bound moves, the others stay. Upright: where the policy has it; dashed: the target."
+    if found is None or found.good is None or not found.moves:
+        return None
+    values = [row for move in found.moves for row in _points(move, found.target)]
+    x, y = v.number("times", "times the bound of the policy", zero=False), v.percent("y", "goodput")
+    colour = v.kinds("bound", {_bound(move.id): _COLOURS[at % 4] for at, move in enumerate(found.moves)})
+    shape = v.kinds("verdict", dict.fromkeys(_SHAPES, "fg"), _SHAPES)["shape"] if found.target else {}
+    silent = [{key: row[key] for key in ("s", "own", "y", "bound")} for row in values]
+    layers = [
+        v.layer("line", silent, {"x": x, "y": y, **colour}, strokeWidth=2),
+        v.layer("point", values, {"x": x, "y": y, **colour, **({"shape": shape} if shape else {})},
+                filled=True, size=55),
+        v.layer("rule", [{"s": 1, "own": 1}], {"x": x}, color="var(--line)"),
+    ]  # fmt: skip
+    for layer in layers:
+        layer["transform"] = [{"calculate": "datum.s / datum.own", "as": "times"}]
+    if found.target is not None:
+        layers.append(v.target(found.target, y))
+    says = "One bound moves, the others stay; upright: the policy. " + (
+        "Dashed: the target. A circle would pass, a diamond fail, a square stay undecided."
+        if found.target is not None
+        else ""
+    )
     headers = ("bound", "now", "goodput would be met at", "miss it alone", "gain without it")
-    table = Table(headers, tuple(rows), frozenset(headers[1:]))
-    return [Picture("moves", "If a bound were looser or tighter", says, spec, table)]
+    table = Table(headers, tuple(map(_moved, found.moves)), frozenset(headers[1:]))
+    spec = {"width": v.WIDTH, "height": 230, "layer": layers}
+    return Picture("moves", "If a bound were looser or tighter", says.strip(), spec, table)
 
 
-def _moved(id: str, max_s: float, point: float | None, only: int, most: float) -> tuple[str, ...]:
+def _points(move: Move, target: float | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "s": point.max_s,
+            "own": move.max_s,
+            "y": point.fraction,
+            "bound": _bound(move.id),
+            "verdict": point.verdict or "shown",
+            "said": f"{_bound(move.id)} <= {show(point.max_s, SECONDS)}: goodput"
+            f" {f.share(point.fraction, target)}{', ' * bool(point.verdict)}{point.verdict}",
+        }
+        for point in move.points
+    ]
+
+
+def _moved(move: Move) -> tuple[str, ...]:
+    point = move.needed.point
     needed = "no bound" if point is None else show(point, SECONDS)
-    return _bound(id), show(max_s, SECONDS), needed, f.count(only), show(most, SHARE)
+    now, gain = show(move.max_s, SECONDS), show(move.gain_at_most, SHARE)
+    return _bound(move.id), now, needed, f.count(move.only), gain
 
 
 def _bound(id: str) -> str:
     metric, bracket, scope = id.partition("[")
     return metric.upper() + bracket + scope
-
-
-def _move_panel(label: str, own: float, values: Sequence[dict[str, Any]], target: float | None) -> v.Spec:
-    x, y = v.seconds("s", f"{label} bound", zero=False), v.percent("y", "goodput")
-    x["axis"]["tickCount"] = 3
-    silent = [{"s": row["s"], "y": row["y"]} for row in values]
-    mark = v.kinds(
-        "kind",
-        {"pass": "good", "undecided": "dim", "fail": "bad"} if target is not None else {"shown": "c1"},
-        {"pass": "circle", "undecided": "square", "fail": "diamond", "shown": "circle"},
-    )
-    layers = [
-        v.layer("line", silent, {"x": x, "y": y}, color="var(--line)", strokeWidth=1.5),
-        v.layer(
-            "rule", [{"s": own, "said": f"the policy: {show(own, SECONDS)}"}], {"x": x}, color="var(--fg)"
-        ),
-        v.layer("point", values, {"x": x, "y": y, **mark}, filled=True, size=50),
-    ]
-    if target is not None:
-        layers.append(v.target(target, y))
-    return {"height": 200, "layer": layers}
 
 
 def grid(charts: Charts) -> Picture | None:

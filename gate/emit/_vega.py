@@ -7,17 +7,16 @@ and only drawing elements and attributes are kept: whatever a name in the data h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ..units import SHARE, show
+from . import _engine
 from ._tables import Table
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
     from xml.etree.ElementTree import Element
 
 Spec = dict[str, Any]
@@ -62,6 +61,8 @@ _CONFIG: Spec = {
         "orient": "top",
         "title": None,
         "symbolOpacity": 1,
+        "symbolBaseFillColor": "var(--fg)",
+        "symbolBaseStrokeColor": "var(--fg)",
         "offset": 16,  # failures stand between the plot and its legend
     },
     "header": {"labelColor": "var(--fg)", "labelFontSize": 12, "title": None},
@@ -81,41 +82,13 @@ class Picture(Struct, frozen=True):
     wide: bool = False  # two columns of the page
 
 
-def available() -> bool:
-    """Whether vl-convert is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("vl_convert") is not None
-
-
-def warm_up() -> None:
-    """Start vl-convert beside other work: its engine takes a third of a second and another core."""
-    if available():
-        _pool().submit(_draw, {"mark": "point", "data": {"values": []}})
-
-
-def draw(specs: Sequence[Spec], labels: Sequence[str]) -> Iterator[str]:
+def draw(specs: Sequence[Spec], labels: Sequence[str]) -> list[str]:
     """Each drawing as one inline `<svg>`; a label is what a screen reader says of it.
 
-    Marks with a `description` have it as their `<title>`: hover without a script. While one drawing is
-    cleaned here the next is made beside it.
+    Marks with a `description` have it as their `<title>`: hover without a script. Raises _engine.Undrawn.
     """
-    drawn = [_pool().submit(_draw, spec) for spec in specs]
-    for one, label in zip(drawn, labels, strict=True):
-        yield _inline(one.result(), label)
-
-
-@cache
-def _pool() -> Executor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1, "charts")
-
-
-def _draw(spec: Spec) -> str:
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg({**spec, "config": _CONFIG}, allowed_base_urls=[]))
+    drawn = _engine.draw([{**spec, "config": _CONFIG} for spec in specs])
+    return [_inline(one, label) for one, label in zip(drawn, labels, strict=True)]
 
 
 def _inline(drawn: str, label: str) -> str:

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-NO_CHARTS = (
-    "No charts: vl-convert, which draws them, is not installed. `pip install 'slo-gate[report]'` brings it;"
-    " the verdict and every table are the same without."
-)
+NO_CHARTS = "vl-convert, which draws them, is not installed; `pip install 'slo-gate[report]'` brings it"
 
 
 class _Tile(Struct, frozen=True):
@@ -86,13 +83,6 @@ def emit(report: AnyReport) -> str:
         blocks=blocks,
         anchor=_anchors(report.checks),
     )
-
-
-def warm_up() -> None:
-    """Start the drawing engine beside other work; nothing happens without it."""
-    from . import _vega
-
-    _vega.warm_up()
 
 
 def _render(report: AnyReport, **context: Any) -> str:
@@ -159,18 +149,19 @@ def _figures(report: Report) -> tuple[list[_Figure], str]:
     """Every picture with its drawing; why there are no drawings, where that has a remedy."""
     if report.charts is None:
         return [], ""
-    from . import _charts, _vega
+    from . import _charts, _engine, _vega
 
     pictures = _charts.pictures(report)
     tables = [None if one.table is None else _Labelled(one.title, one.table) for one in pictures]
-    if not _vega.available():
-        shown = [
-            _Figure(*pair) for pair in zip(pictures, [""] * len(pictures), tables, strict=True) if pair[2]
-        ]
-        return shown, NO_CHARTS
-    labels = [f"{one.title}. {one.says}" for one in pictures]
-    drawings = map(_markup, _vega.draw([one.spec for one in pictures], labels))
-    return [_Figure(*pair) for pair in zip(pictures, drawings, tables, strict=True)], ""
+    try:
+        if not _engine.available():
+            raise _engine.Undrawn(NO_CHARTS)
+        labels = [f"{one.title}. {one.says}" for one in pictures]
+        drawings = map(_markup, _vega.draw([one.spec for one in pictures], labels))
+    except _engine.Undrawn as why:
+        shown = [_Figure(one, "", table) for one, table in zip(pictures, tables, strict=True) if table]
+        return shown, f"No charts: {why}. The verdict and every table are the same without."
+    return [_Figure(*three) for three in zip(pictures, drawings, tables, strict=True)], ""
 
 
 def _blocks(report: Report) -> list[_Block]:

@@ -113,8 +113,15 @@ def _ranks(size: int) -> NDArray[np.int64]:
     """Ascending ranks from 1 to `size`: half of them evenly, half by the logarithm of what is above."""
     even = np.linspace(1, size, POINTS // 2)
     tail = size + 1 - np.geomspace(1, size, POINTS // 2)
-    ranks: NDArray[np.int64] = np.unique(np.rint(np.concatenate((even, tail))).astype(np.int64))
+    ranks: NDArray[np.int64] = _distinct(np.rint(np.concatenate((even, tail))).astype(np.int64))
     return ranks
+
+
+def _distinct(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ascending, each once. numpy.unique would import masked arrays, which takes longer than a chart."""
+    ordered = np.sort(places)
+    found: NDArray[np.int64] = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
+    return found
 
 
 def _value(ordered: Floats, rank: int) -> float | None:
@@ -136,7 +143,7 @@ def _bucketed(finite: Floats, n: int) -> _Points:
     edges[-1] = finite.max()
     within = counts[full].cumsum()
     ranks = np.minimum(np.searchsorted(within, _ranks(finite.size)), full.size - 1)
-    keep = np.unique(ranks)
+    keep = _distinct(ranks)
 
     def quantile(percent: float) -> float | None:
         place = int(np.searchsorted(within, stats.needed(n, percent / 100)))

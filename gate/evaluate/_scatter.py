@@ -162,11 +162,11 @@ def _sample(values: Floats) -> NDArray[np.int64]:
     if values.size <= DOTS:
         return np.arange(values.size)
     most = int(DOTS * EXTREME)
-    largest = np.argpartition(values, values.size - most)[values.size - most :]
-    rest = np.setdiff1d(np.arange(values.size), largest, assume_unique=True)
-    every = rest[np.linspace(0, rest.size - 1, DOTS - most).astype(np.int64)]
-    chosen: NDArray[np.int64] = np.union1d(largest, every)
-    return chosen
+    kept = np.zeros(values.size, bool)
+    kept[np.argpartition(values, values.size - most)[values.size - most :]] = True
+    rest = np.flatnonzero(~kept)
+    kept[rest[np.linspace(0, rest.size - 1, DOTS - most).astype(np.int64)]] = True
+    return np.flatnonzero(kept)
 
 
 def _failed(rows: _Rows) -> tuple[Failed, ...]:
@@ -176,9 +176,12 @@ def _failed(rows: _Rows) -> tuple[Failed, ...]:
         return ()
     known = rows.x[np.isfinite(rows.x)]
     low, width = known.min(), (known.max() - known.min()) / FAILED_PLACES
-    at, number = np.unique(np.floor((x - low) / width) if width else np.zeros(x.size), return_counts=True)
+    at = np.floor((x - low) / width).astype(np.int64) if width else np.zeros(x.size, np.int64)
+    number = np.bincount(at)
+    places = np.flatnonzero(number)
     return tuple(
-        Failed(low + place * width, count) for place, count in zip(at.tolist(), number.tolist(), strict=True)
+        Failed(float(low + place * width), count)
+        for place, count in zip(places.tolist(), number[places].tolist(), strict=True)
     )
 
 
