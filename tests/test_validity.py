@@ -108,6 +108,39 @@ def test_outputs_shorter_than_declared_are_named_as_what_makes_e2e_look_good() -
     assert "shorter outputs make E2E look good" in only(report, "workload.output_tokens").reason
 
 
+@pytest.mark.parametrize(("lacking", "met"), [(3, True), (4, False), (299, False), (300, False)])
+@pytest.mark.parametrize("column", ["input_tokens", "output_tokens"])
+def test_lengths_of_a_few_requests_say_nothing_of_the_others(column: str, lacking: int, met: bool) -> None:
+    """Of 300 completed requests 3, one in a hundred, may lack their length."""
+    column_of = np.where(np.arange(300) < lacking, np.nan, 200.0)
+    run = make_run(make_requests(0.1, n=300, **{column: column_of}))
+    rules = {column: TokenRule(200.0, None, 0.1)}
+    policy = make_policy(rule(f"workload.{column}"), workload=replace(TARGET, **rules))
+    found = only(judge(policy, run), f"workload.{column}")
+    assert found.verdict is (Verdict.PASS if met else Verdict.INCONCLUSIVE)
+    if lacking == 4:
+        assert (
+            f"4 of the 300 completed requests of run.json lack their {column.replace('_', ' ')}"
+            in found.reason
+        )
+
+
+def test_prompts_are_not_varied_where_most_lack_their_length() -> None:
+    for lacking, verdict in ((3, Verdict.PASS), (4, Verdict.INCONCLUSIVE), (280, Verdict.INCONCLUSIVE)):
+        known = np.where(np.arange(300) < lacking, np.nan, lengths(1))
+        assert only(judge(VARIED, prompted(known)), "evidence.prompts").verdict is verdict
+
+
+def test_lengths_that_one_run_lacks_are_not_made_up_by_the_others() -> None:
+    workload = replace(TARGET, input_tokens=TokenRule(200.0, None, 0.1))
+    policy = make_policy(rule("workload.input_tokens"), workload=workload)
+    runs = [
+        make_run(make_requests(0.1, n=3000, input_tokens=200.0)),
+        prompted([200.0, *[np.nan] * 29, *[200.0] * 270]),
+    ]
+    assert only(judge(policy, *runs), "workload.input_tokens").verdict is Verdict.INCONCLUSIVE
+
+
 def test_runs_that_send_the_same_prompts_are_noted_and_are_no_varied_prompts() -> None:
     runs = [prompted(lengths(1)), prompted(sorted(lengths(1))), prompted(lengths(2))]
     report = judge(VARIED, *runs)
@@ -240,6 +273,40 @@ def test_slots_that_stay_idle_are_found_by_littles_law(in_flight: int, verdict: 
     start = np.arange(400) // in_flight * 1.0
     run = make_run(make_requests(0.1, 1.0, n=400, start_s=start))
     assert judge(make_policy(*EASY, **DECLARED, **BOUNDS), run).verdict is verdict
+
+
+def unanswered(in_flight: int, failed: int, n: int = 400) -> Run:
+    """Each request takes 1 s, `in_flight` start every second, every n/failed-th leaves no times at all."""
+    lost = np.arange(n) % (n // failed) == n // 2 % (n // failed)
+    times = np.where(lost, np.nan, 0.1)
+    status = np.where(lost, Status.FAILED, Status.COMPLETED)
+    start = np.arange(n) // in_flight * 1.0
+    return make_run(make_requests(times, times + 0.9, n=n, status=status, start_s=start))
+
+
+@pytest.mark.parametrize("failed", [1, 4])
+@pytest.mark.parametrize(
+    ("in_flight", "verdict"), [(8, Verdict.PASS), (5, Verdict.PASS), (3, Verdict.INCONCLUSIVE)]
+)
+def test_a_failed_request_without_times_does_not_hide_idle_slots(
+    in_flight: int, verdict: Verdict, failed: int
+) -> None:
+    report = judge(make_policy(*EASY, **DECLARED, **BOUNDS), unanswered(in_flight, failed))
+    assert report.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:  # 400 requests of 1 s in ceil(400 / 3) = 134 s
+        assert f"had at most {400 / 134:.3g} requests in flight" in report.checks[0].reason
+
+
+def test_a_request_without_an_e2e_may_have_flown_as_long_as_the_longest_one() -> None:
+    # by hand: 38 of 1 s and one of 200 s end at 220 s; the lost one may have flown 200 s too:
+    # (38 + 200 + 200) / 220 = 1.99 in flight of 3, which is not idle; without it, 238 / 220 = 1.08 is
+    start = np.array([0.0, *np.full(38, 10.0), 20.0])
+    e2e = np.array([np.nan, *np.ones(38), 200.0])
+    status = np.array([Status.FAILED, *[Status.COMPLETED] * 39])
+    rows = make_requests(0.1, e2e, n=40, status=status, start_s=start)
+    workload = Workload(target=Load(concurrency=3))
+    report = judge(make_policy(error_rate(0.1), workload=workload), make_run(rows, load=Load(concurrency=3)))
+    assert report.verdict is Verdict.PASS
 
 
 # ---- the client -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ._checks import check, missing
 from ._prepare import Prepared
 from ._validity import repeated
 
+LACKING = 0.01  # share of the completed requests of a run that may lack their length
 VARIED = 10  # different prompts, or lengths: fewer are a loop
 _STREAMED = ("streaming-chat", "voice", "code-completion")
 
@@ -94,8 +95,7 @@ def _input_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
 
 
 def _output_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    met, seen = _lengths(policy.workload.output_tokens, runs, "output_tokens")
-    return met, seen
+    return _lengths(policy.workload.output_tokens, runs, "output_tokens")
 
 
 def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
@@ -115,6 +115,8 @@ def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
         lengths = _input_lengths(runs)
         if lengths is None:
             return False, "the files hold neither prompt texts nor input lengths, so a loop would not be seen"
+        if unsaid := _lacking(runs, "input_tokens"):
+            return False, f"{unsaid}, so a loop would not be seen"
         different, what = len(np.unique(lengths)), "input lengths"
     seen = f"{different:,} different {what}"
     if different >= min(VARIED, n):
@@ -132,6 +134,21 @@ def _input_lengths(runs: Sequence[Prepared]) -> Floats | None:
     return np.concatenate(cells)
 
 
+def _lacking(runs: Sequence[Prepared], column: str) -> str:
+    """Which run lacks the length of more than LACKING of its completed requests: the rest say nothing."""
+    for one in runs:
+        rows = one.requests
+        values = getattr(rows, column) if rows is not None else None
+        if rows is None or values is None:
+            continue
+        lost = int(np.count_nonzero((rows.status == Status.COMPLETED) & ~np.isfinite(values)))
+        n = one.counts.completed
+        if lost > LACKING * n:
+            what = column.replace("_", " ")
+            return f"{lost:,} of the {n:,} completed requests of {one.run.input} lack their {what}"
+    return ""
+
+
 def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> Found:
     """Mean (and spread, where declared) of the completed requests within the tolerance."""
     assert want is not None
@@ -143,6 +160,8 @@ def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> F
             return False, f"{one.run.input} does not give {column.replace('_', ' ')}"
         assert isinstance(rows, Requests)
         cells.append(values[(rows.status == Status.COMPLETED) & np.isfinite(values)])
+    if unsaid := _lacking(runs, column):
+        return False, unsaid
     lengths = np.concatenate(cells)
     if lengths.size == 0:
         return False, "no completed request gives its length"
