@@ -187,6 +187,23 @@ def test_single_runs_are_cut_into_ten_blocks() -> None:
     assert (few.verdict, few.cause) == (Verdict.INCONCLUSIVE, "undecided")
 
 
+@pytest.mark.parametrize("blind", [64, 96])
+@pytest.mark.parametrize(("bad", "known"), [(0, Verdict.PASS), (150, Verdict.FAIL)])
+def test_headroom_does_not_pass_on_files_that_may_lack_failures(blind: int, bad: int, known: Verdict) -> None:
+    why = {"attempted": "no row is written for a failure"}
+    policy = policy_at(64, goodput(0.7), headroom(0.2))
+    for unsuitable in ({}, why):
+        runs = [
+            load_run(c, bad * (c == 96), name=f"{c}-{i}.json", unsuitable=unsuitable if c == blind else {})
+            for c in (64, 96)
+            for i in range(5)
+        ]
+        found = only(judge(policy, *runs), "headroom")
+        doubted = bool(unsuitable) and known is Verdict.PASS
+        assert found.verdict is (Verdict.INCONCLUSIVE if doubted else known)
+        assert (why["attempted"] in found.reason) is doubted
+
+
 def test_fewer_than_a_hundred_requests_at_a_load_decide_no_headroom() -> None:
     policy = policy_at(64, goodput(0.7), headroom())
     runs = [load_run(c, n=15) for c in (64, 96) for _ in range(5)]

@@ -31,7 +31,7 @@ from gate.model import (
     Workload,
 )
 from tests.conftest import Process
-from tests.runs import error_rate, goodput, latency, make_policy, make_requests, make_run, rule
+from tests.runs import error_rate, goodput, latency, make_policy, make_requests, make_run, rule, throughput
 
 TODAY = date(2026, 11, 29)
 TARGET = Workload(target=Load(concurrency=8))
@@ -307,6 +307,51 @@ def test_a_request_without_an_e2e_may_have_flown_as_long_as_the_longest_one() ->
     workload = Workload(target=Load(concurrency=3))
     report = judge(make_policy(error_rate(0.1), workload=workload), make_run(rows, load=Load(concurrency=3)))
     assert report.verdict is Verdict.PASS
+
+
+# ---- failures that may be missing from the file ----------------------------------------------------
+
+UNCOUNTED = {"attempted": "the tool writes no row for a request that failed"}
+
+
+def paces(rate: float, **facts: Any) -> list[Run]:
+    """Six runs with their throughput at `rate` tok/s: 400 requests of 100 tokens."""
+    rows = make_requests(0.1, 1.0, n=400)
+    return [make_run(rows, input=f"{i}.json", duration_s=40000 / rate, **facts) for i in range(6)]
+
+
+def test_where_attempts_are_not_known_nothing_passes_and_the_reason_is_the_readers() -> None:
+    policy = make_policy(*EASY, latency("tpot", 90, 1.0), throughput(100.0), **BOUNDS)
+    assert {check.verdict for check in judge(policy, *paces(200)).checks} == {Verdict.PASS}
+    one_blind = [*paces(200)[:-1], paces(200, unsuitable=UNCOUNTED)[-1]]
+    for runs, where in (
+        (paces(200, unsuitable=UNCOUNTED), "0.json (and 5 more runs)"),
+        (one_blind, "5.json"),
+    ):
+        report = judge(policy, *runs)
+        for check in report.checks:
+            assert (check.verdict, check.cause, check.blocks) == (Verdict.INCONCLUSIVE, "evidence", True)
+            assert check.reason.startswith(f"{where}: {UNCOUNTED['attempted']}; as measured: ")
+        assert report.exit_code == 4
+
+
+def test_a_naked_estimate_does_not_pass_either_where_attempts_are_not_known() -> None:
+    policy = make_policy(*EASY, evidence={"decide": "point"}, **BOUNDS)
+    verdicts = {check.verdict for check in judge(policy, *paces(200, unsuitable=UNCOUNTED)).checks}
+    assert verdicts == {Verdict.INCONCLUSIVE}
+
+
+def test_a_failure_stands_where_attempts_are_not_known() -> None:
+    policy = make_policy(latency("ttft", 90, 0.05), throughput(300.0), goodput(0.9), bounds={"ttft": 0.05})
+    report = judge(policy, *paces(200, unsuitable=UNCOUNTED))
+    assert [check.verdict for check in report.checks] == [Verdict.FAIL] * 3
+    assert report.exit_code == 1
+
+
+def test_runs_at_another_load_do_not_touch_the_judged_ones() -> None:
+    policy = make_policy(*EASY, **DECLARED, **BOUNDS)
+    other = paces(200, load=Load(concurrency=16), unsuitable=UNCOUNTED)
+    assert judge(policy, *paces(200), *other).verdict is Verdict.PASS
 
 
 # ---- the client -----------------------------------------------------------------------------------

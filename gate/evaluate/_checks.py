@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import units
 from ..model import Check, Kind, Objective, Policy, Verdict
@@ -28,6 +29,26 @@ class Setting(Struct, frozen=True):
 def missing(objective: Objective, why: str) -> Check:
     """Inconclusive for want of evidence."""
     return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence")
+
+
+def doubt(one: Check, why: str) -> Check:
+    """A PASS that is not believed becomes inconclusive (evidence); everything else stands."""
+    if one.verdict is not Verdict.PASS:
+        return one
+    reason = f"{why}; as measured: {one.reason}"
+    return replace(one, verdict=Verdict.INCONCLUSIVE, cause="evidence", reason=reason, headroom=None)
+
+
+def uncounted(runs: Sequence[Prepared]) -> str:
+    """Why it is not known how many requests these runs attempted; empty where it is known of all.
+
+    Failures may be missing from such a file: what it holds can prove a FAIL and never a PASS.
+    """
+    blind = [one.run for one in runs if "attempted" in one.run.unsuitable]
+    if not blind:
+        return ""
+    more = f" (and {len(blind) - 1} more runs)" if len(blind) > 1 else ""
+    return f"{blind[0].input}{more}: {blind[0].unsuitable['attempted']}"
 
 
 def check(objective: Objective, verdict: Verdict, reason: str, **facts: object) -> Check:

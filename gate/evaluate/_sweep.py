@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from .. import stats, units
 from ..model import Capacity, Check, Floats, Kind, Level, Load, Objective, Policy, Verdict
-from ._checks import CLUSTERS, SURE_FROM, Setting, check, missing, percent
+from ._checks import CLUSTERS, SURE_FROM, Setting, check, doubt, missing, percent, uncounted
 from ._counting import Good, Range, Unknown, goodput
 from ._loads import grouped, matches
 from ._prepare import Prepared
@@ -113,6 +113,12 @@ def headroom(objective: Objective, setting: Setting) -> Check:
     for group, share in zip(pair, objective.between, strict=True):
         if not group:
             raise Unknown(f"no run at {_loads_at(target, share)[0]} ({percent(share)} of the target)")
+    found = _drop(objective, setting, pair)
+    blind = uncounted([one for group in pair for one in group])
+    return doubt(found, blind) if blind else found
+
+
+def _drop(objective: Objective, setting: Setting, pair: Sequence[list[Prepared]]) -> Check:
     low, high = (_side(group, setting.policy) for group in pair)
     said = f"goodput {percent(low.fraction)} at {pair[0][0].run.load}, {percent(high.fraction)} at"
     said += f" {pair[1][0].run.load}"

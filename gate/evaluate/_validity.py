@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from .. import stats, units
-from ..model import Baseline, Bools, Check, Floats, Kind, Policy, Requests, Run, Status, Verdict
-from ._checks import CLUSTERS
+from ..model import Baseline, Bools, Check, Floats, Kind, Policy, Requests, Run, Status
+from ._checks import CLUSTERS, doubt, uncounted
 from ._counting import column_of
 from ._prepare import Prepared
 
@@ -55,6 +54,8 @@ def findings(runs: Sequence[Prepared], policy: Policy, baseline: Baseline | None
             doubts = {**dict.fromkeys(SHARES, text), **doubts}  # the first says it
         else:
             notes.append(text)
+    if text := uncounted(runs):
+        doubts = {**dict.fromkeys((*SHARES, "throughput"), text), **doubts}
     for text in _waiting(runs, policy):
         doubts = {**dict.fromkeys(("ttft", "e2e"), text), **doubts}
     return Findings(tuple(notes), doubts)
@@ -70,10 +71,7 @@ def _doubt(one: Check, doubts: Mapping[str, str], policy: Policy) -> Check:
     if one.metric == "goodput":
         about += [bound.metric for bound in policy.goodput_bounds]
     why = next((doubts[metric] for metric in about if metric in doubts), "")
-    if not why or one.verdict is not Verdict.PASS:
-        return one
-    reason = f"{why}; as measured: {one.reason}"
-    return replace(one, verdict=Verdict.INCONCLUSIVE, cause="evidence", reason=reason, headroom=None)
+    return doubt(one, why) if why else one
 
 
 def _rows(runs: Iterable[Prepared]) -> Iterator[tuple[Run, Requests]]:
