@@ -175,7 +175,9 @@ class Run(Struct, frozen=True, eq=False):
     streaming: bool | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula
     tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
-    unsuitable: Mapping[str, str] = field(default_factory=dict)  # metric or error_rate -> why not judged
+    # Metric or error_rate -> why not judged; "attempted" -> why it is not known how many were attempted, so
+    # that failures may be missing from the file: a FAIL stands, a PASS does not.
+    unsuitable: Mapping[str, str] = field(default_factory=dict)
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
