@@ -44,7 +44,7 @@ test: $(VENV)/.dev ## run the tests
 
 $(VENV)/.browser: $(VENV)/.dev
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
-	@$(call PIP,install --quiet -e '.[dev,browser]')
+	@$(call PIP,install --quiet -e '.[browser]')
 	@touch $@
 
 test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open the report page in a real browser

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate.emit import html
+from gate.emit import _engine, html
 from gate.evaluate import evaluate
 from gate.model import Report, Status
 from tests.conftest import ROOT, Process
@@ -94,6 +94,25 @@ def test_drawings_are_well_formed_and_every_link_stays_on_the_page() -> None:
     assert outline.open == []
     assert len(set(outline.ids)) == len(outline.ids)
     assert all(link.startswith("#") and link[1:] in outline.ids for link in outline.links)
+
+
+@NEEDS_VEGA
+def test_a_specification_that_cannot_be_drawn_costs_the_drawings_and_not_the_page() -> None:
+    with pytest.raises(_engine.Undrawn, match="ended with 1"):
+        _engine.draw([{"mark": "point", "data": {"values": []}}, {"mark": 5}])
+    assert len(_engine.draw([{"mark": "point", "data": {"values": []}}])) == 1
+
+
+@NEEDS_VEGA
+def test_the_engine_loads_no_data_from_a_disk_or_a_network(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('[{"a": 1}]', encoding="utf-8")
+    for url in ((tmp_path / "secret.json").as_uri(), "http://127.0.0.1:9/data.json"):
+        spec = {"mark": "text", "data": {"url": url}, "encoding": {"text": {"field": "a"}}}
+        try:
+            (drawn,) = _engine.draw([spec])
+        except _engine.Undrawn:
+            continue
+        assert "<text" not in drawn
 
 
 @pytest.mark.parametrize("case", CASES)
