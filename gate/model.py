@@ -103,6 +103,7 @@ class Buckets(Struct, frozen=True, eq=False):
 
     edges_s: Floats  # upper edges, ascending; the last may be inf
     counts: NDArray[np.int64]
+    without: int = 0  # completed requests known to have no value (TPOT of one token); the rest must be in it
 
 
 class Histogram(Struct, frozen=True):
@@ -180,6 +181,7 @@ class Run(Struct, frozen=True, eq=False):
     unsuitable: Mapping[str, str] = field(default_factory=dict)
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
+    content_sha256: str = ""  # of its bytes unpacked; the set of files fills it in
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
 
@@ -626,6 +628,7 @@ class Curve(Struct, frozen=True):
     shares: tuple[float, ...]  # of n within each value
     percentiles: tuple[tuple[float, float | None], ...]  # (percent, s): P5 to P95, P99; None out of reach
     bounds: tuple[CurveBound, ...]
+    median_s: float  # where half of n is reached, else the largest value
 
 
 class Dot(Struct, frozen=True):
@@ -666,6 +669,8 @@ class Scatter(Struct, frozen=True):
     failed: tuple[Failed, ...]
     windows: tuple[Window, ...]  # of time or order; empty for a length
     bound_s: float | None  # the per-request bound, where one holds for every request
+    failures: int  # of all places in `failed`
+    median: tuple[float, float]  # of x and of value_s, over the n requests
 
 
 class MissSet(Struct, frozen=True):

@@ -211,6 +211,16 @@ def test_side_files_are_known_by_patterns_as_the_shell_has_them(pattern: str, na
     assert (found is not None) == (fnmatch.fnmatchcase(name, pattern) or alone)
 
 
+def test_the_same_run_compressed_is_no_second_run(tmp_path: Path) -> None:
+    data = gzip.decompress(files("vllm", "typical")[0].read_bytes())
+    (tmp_path / "a.json").write_bytes(data)
+    for level in (1, 6, 9):
+        (tmp_path / f"a{level}.json.gz").write_bytes(gzip.compress(data, level))
+    reading = readers.read([str(tmp_path)])
+    assert len(reading.runs) == 1
+    assert sum("same content" in note for note in reading.notes) == 3
+
+
 def test_a_folder_of_side_files_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "slo.yaml").write_text("version: 1\n", encoding="utf-8")
     with pytest.raises(InputError, match="no result among the files"):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .. import units
 from ..errors import InputError
-from ..model import SAVED_REPORT, Aggregate, Baseline, Floats, Policy, Requests, Status
+from ..model import SAVED_REPORT, Aggregate, Baseline, Floats, Policy, Requests, Run, Status
 from . import _loads
 from ._prepare import Prepared, prepare
 
@@ -65,8 +65,10 @@ def sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> 
 
 def _not_itself(candidate: Sequence[Prepared], baseline: Baseline) -> None:
     """A build that is compared with itself has not changed: that would be green and mean nothing."""
-    judged = {one.run.sha256: one.run.input for one in candidate}
-    theirs = {run.sha256: run.input for run in baseline.runs} | dict(baseline.reported)
+    judged = {digest: one.run.input for one in candidate for digest in _digests(one.run)}
+    theirs = {digest: run.input for run in baseline.runs for digest in _digests(run)} | dict(
+        baseline.reported
+    )
     for digest, where in theirs.items():
         if digest in judged:
             raise InputError(
@@ -74,6 +76,11 @@ def _not_itself(candidate: Sequence[Prepared], baseline: Baseline) -> None:
                 where,
                 "give the results of another build as baseline",
             )
+
+
+def _digests(run: Run) -> tuple[str, ...]:
+    """Of the file as stored and unpacked: a .gz of the same file is the same measurement."""
+    return tuple(filter(None, (run.sha256, run.content_sha256)))
 
 
 # ---- the same benchmark ---------------------------------------------------------------------

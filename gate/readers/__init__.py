@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import InputError, UsageError
 from ..model import Run
@@ -131,7 +132,7 @@ def read(
         what = None if forced else _files.side_file(source, _side_files())
         if what:
             notes.append(f"{source.name}: skipped, {what}, not a result")
-        elif twin := _twin(source, seen.setdefault(source.size, [])):
+        elif twin := _twin(source, seen.setdefault(len(source.data), [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
         else:
             reader = forced or claim(source)
@@ -154,9 +155,10 @@ def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) ->
 
 
 def _twin(source: Source, same_size: list[Source]) -> Source | None:
-    # Hashes are compared only between files of one size: a lone file need not wait for its hash.
+    # Compared unpacked: a .gz is no second measurement. Only between contents of one size: a lone file
+    # need not wait for its hash.
     for other in same_size:
-        if other.sha256 == source.sha256:
+        if other.content_sha256 == source.content_sha256:
             return other
     same_size.append(source)
     return None
@@ -176,7 +178,8 @@ def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Ite
         if source in covered:
             notes.append(f"{source.name}: not counted, {covered[source]}")
         else:
-            yield from reader.read(source)
+            for run in reader.read(source):
+                yield replace(run, content_sha256=source.content_sha256)
         source.progressed()
 
 

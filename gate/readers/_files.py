@@ -10,6 +10,7 @@ from ._source import Source
 
 RESULT_SUFFIXES = {".json", ".jsonl", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
 
+STDIN = "stdin"  # how a source without a path is named
 _MAGIC = set("*?[")
 
 # Files that lie beside results whatever the tool. Readers add their own tool's.
@@ -34,7 +35,7 @@ def find(
     notes: list[str] = []
     for name in names:
         if name == "-":
-            sources.append(Source(None, "stdin", gaps=gaps, attempted_counter=attempted))
+            sources.append(Source(None, STDIN, gaps=gaps, attempted_counter=attempted))
             continue
         path = Path(name)
         if path.is_dir():

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ..errors import InputError
 from ..model import Load, Run
+from ._files import STDIN
 
 SUFFIX = ".slo.json"
 BUSY = 0.9  # share of the machine's cores: what is left is too little for a client to keep its times
@@ -54,7 +55,7 @@ def apply(run: Run) -> Run:
     Raises InputError for a sidecar that is broken, belongs to other bytes, or says otherwise than the file.
     """
     path = Path(run.input + SUFFIX)
-    if not path.is_file():
+    if run.input == STDIN or not path.is_file():
         return run
     said = _decoded(path)
     if said.result is not None and said.result.sha256 not in (None, run.sha256):
@@ -71,6 +72,10 @@ def apply(run: Run) -> Run:
     load = _load(said.load, path)
     if load is not None and run.load is None:
         facts["load"] = load
+    elif load is not None and run.load is not None and not _same_load(load, run.load):
+        by = " (stated by the caller)" if "load" in run.stated else ""
+        why = f"the sidecar says the load is {load}, the result says {run.load}{by}"
+        raise InputError(why, str(path), _HINT)
     stated = run.stated | facts.keys() - {"session"}
     return replace(run, **facts, stated=stated, notes=(*run.notes, *_notes(said)))
 
@@ -99,6 +104,10 @@ def _load(said: _Load | None, path: Path) -> Load | None:
     if not one or number is None or not 0 < number < float("inf"):
         raise InputError("a load is one positive concurrency or request rate", str(path), _HINT)
     return Load(said.concurrency, said.request_rate)
+
+
+def _same_load(said: Load, known: Load) -> bool:
+    return (said.concurrency, said.request_rate) == (known.concurrency, known.request_rate)
 
 
 def _notes(said: _Sidecar) -> list[str]:

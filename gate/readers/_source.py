@@ -91,6 +91,13 @@ class Source:
         thread.join()
         return str(digest.hexdigest())
 
+    @cached_property
+    def content_sha256(self) -> str:
+        """Of the content unpacked, by which the same measurement is known in two wrappings."""
+        import hashlib
+
+        return self.sha256 if self.data is self._stored else hashlib.sha256(self.data).hexdigest()
+
     @property
     def size(self) -> int:
         """Bytes as stored."""

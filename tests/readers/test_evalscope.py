@@ -532,3 +532,15 @@ def test_any_rows_give_a_consistent_run_or_an_input_error(
     except InputError:
         return
     assert run.counts.attempted == run.counts.completed + run.counts.failed == len(changes)
+
+
+def test_a_view_named_result_is_refused_and_never_computed(tmp_path: Path) -> None:
+    path = tmp_path / "benchmark_data.db"
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE VIEW result AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+            " SELECT i AS start_time, i AS completed_time, 0.5 AS latency, 0.1 AS first_chunk_latency,"
+            " 9 AS completion_tokens, 9 AS prompt_tokens, 1 AS success, '[]' AS inter_token_latencies FROM n"
+        )
+    with pytest.raises(InputError, match="is no table"):
+        evalscope.read(Source(path, path.name))

@@ -455,7 +455,54 @@ def test_failures_told_in_another_column_than_error_are_refused(
             read(path)
         assert f'"{name}"' in caught.value.message
         assert caught.value.hint.startswith("write it as error")
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("success", False),
+        ("ok", "no"),
+        ("failed", 1),
+        ("timed_out", "yes"),
+        ("status", "timeout"),
+        ("status", 500),
+        ("http_status", "503"),
+        ("error_code", -1),
+        ("exception", "ReadTimeout"),
+    ],
+)
+def test_an_empty_error_beside_a_column_that_says_failed_is_a_contradiction(
+    name: str, cell: object, tmp_path: Path
+) -> None:
+    for path in (
+        jsonl(tmp_path, row(error=None), row(error=None, **{name: cell})),
+        put(tmp_path, f"ttft_s,e2e_s,error,{name}\n0.1,0.2,,\n0.1,0.2,,{cell}\n0.1,0.2,x,\n", ".csv"),
+    ):
+        with pytest.raises(InputError, match=f'error is empty, but the column "{name}" says'):
+            read(path)
+    told = row(error="HTTP 503", **{name: cell})
+    assert read(jsonl(tmp_path, row(error=None), told)).counts.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"), [("success", True), ("status", 200), ("status", "ok"), ("error_code", 0)]
+)
+def test_a_column_that_agrees_with_an_empty_error_is_only_noted(
+    name: str, cell: object, tmp_path: Path
+) -> None:
     assert read(jsonl(tmp_path, row(error=None, **{name: cell}))).counts.completed == 1
+
+
+@pytest.mark.parametrize("name", ["Error", "ERROR", "request.error", "err", "requestError"])
+def test_error_in_other_letters_is_refused_not_ignored(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not read"):
+        read(put(tmp_path, f'ttft_s,e2e_s,"{name}"\n0.1,0.2,timeout\n0.1,0.2,\n', ".csv"))
+
+
+def test_an_outage_of_every_request_is_a_run_of_failures(tmp_path: Path) -> None:
+    failed = {"ttft_s": None, "e2e_s": None, "output_tokens": 0, "error": "refused"}
+    counts = read(jsonl(tmp_path, *[failed] * 120)).counts
+    assert (counts.attempted, counts.failed) == (120, 120)
 
 
 def test_a_failure_far_behind_the_first_rows_is_still_seen_to_be_untold(tmp_path: Path) -> None:
@@ -503,7 +550,7 @@ def test_a_file_without_any_latency_lists_its_columns(tmp_path: Path) -> None:
 
 def test_a_latency_column_without_one_value_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no row has a value in a ttft or e2e column"):
-        read(jsonl(tmp_path, {"ttft_s": None, "error": "x"}, {"e2e_s": None, "error": "x"}))
+        read(jsonl(tmp_path, {"ttft_s": None, "error": "x"}, {"e2e_s": None, "error": None}))
 
 
 @pytest.mark.parametrize(

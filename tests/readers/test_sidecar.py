@@ -44,9 +44,14 @@ def test_a_sidecar_states_what_the_file_cannot(tmp_path: Path) -> None:
     assert run.stated == {"tool_version", "model", "hardware", "load"}
 
 
-def test_the_file_s_own_load_stands(tmp_path: Path) -> None:
-    run = only(result(tmp_path, {"load": {"request_rate": 2.5}}, concurrency=8))
-    assert run.load == Load(concurrency=8)
+def test_a_load_that_contradicts_the_file_or_the_caller_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"the sidecar says the load is 2\.5 req/s, the result says concurrency 8"
+    ):
+        only(result(tmp_path, {"load": {"request_rate": 2.5}}, concurrency=8))
+    with pytest.raises(InputError, match="stated by the caller"):
+        only(result(tmp_path, {"load": {"concurrency": 8}}), "concurrency=64")
+    assert only(result(tmp_path, {"load": {"concurrency": 8}}, concurrency=8)).load == Load(concurrency=8)
 
 
 @pytest.mark.parametrize("fact", ["session", "model", "hardware", "tool_version"])

@@ -126,6 +126,10 @@ def _refuse_unfinished(source: Source) -> None:
 
 
 def _select(source: Source, database: sqlite3.Connection) -> tuple[_Cells, Gaps | None]:
+    # A view may compute for ever; evalscope writes a table.
+    kind = database.execute("SELECT type, sql FROM sqlite_master WHERE name = 'result'").fetchone()
+    if kind is None or kind[0] != "table" or not str(kind[1]).upper().startswith("CREATE TABLE"):
+        raise source.fail("`result` is no table of evalscope's", hint=files.WHOLE)
     has = {str(row[1]) for row in database.execute("PRAGMA table_info(result)")}
     if missing := [name for name in _NEEDED if name not in has]:
         raise source.fail(f"the table `result` has no column {missing[0]}", hint=files.WHOLE)

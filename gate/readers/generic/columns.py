@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...model import Bools, Floats
 from .._source import Source
+from . import telltales
 
 UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second
 TIMES = ("start", "ttft", "e2e")
@@ -29,8 +30,6 @@ TEXTS = ("run", "model", "tool", "tool_version", "hardware", "session")
 LATENCIES = tuple(name for name, (time, _) in TIME_COLUMNS.items() if time != "start")
 NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS)
 ROW_TEXTS = ("request_id", "prompt")  # of one request each; of a prompt only its hash is kept
-# What people write beside or instead of `error`: not read, but a file with these alone hides failures.
-TELLTALES = ("success", "ok", "failed", "status", "status_code", "error_msg", "error_code", "error_message")
 KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, *ROW_TEXTS, "error")
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
@@ -46,7 +45,7 @@ _FIELDS: _Fields = [
     *((name, _Number, None) for name in NUMBERS),
     *((name, bool | float | str | None, None) for name in FLAGS),
     *((name, str | int | float | None, None) for name in (*TEXTS, *ROW_TEXTS)),
-    *((name, Any, None) for name in ("error", *TELLTALES)),
+    *((name, Any, None) for name in ("error", *telltales.NAMES)),
 ]
 _GAP_FIELDS: _Fields = [(name, list[float | None] | None, None) for name in GAP_COLUMNS]
 _Row = msgspec.defstruct("_Row", _FIELDS)
@@ -70,7 +69,8 @@ class Table(Struct, frozen=True, eq=False):
     texts: Mapping[str, list[str]]
     errors: list[str]  # "" is ok
     gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
-    told: frozenset[str]  # TELLTALES that say something in some row
+    told: frozenset[str]  # telltale columns that say something in some row
+    denied: tuple[str, str]  # a column that says a row failed whose `error` is empty, and where; or blanks
     at: Callable[[int], str]
 
 
@@ -248,6 +248,8 @@ def _convert(source: Source, batch: _Batch) -> Table:
         return None if found is None or found.count(None) == batch.size else found
 
     numbers = {name: _numbers(source, name, found, batch) for name in NUMBERS if (found := cells(name))}
+    errors = [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size
+    denied = telltales.denied(batch.cells, errors)
     return Table(
         batch.size,
         {name: column for name, column in numbers.items() if not np.isnan(column).all()},
@@ -256,9 +258,10 @@ def _convert(source: Source, batch: _Batch) -> Table:
             **{name: _texts(found) for name in (*TEXTS, "request_id") if (found := cells(name))},
             **{name: _hashes(found) for name in ("prompt",) if (found := cells(name))},
         },
-        [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size,
+        errors,
         {name: _flat(source, name, found, batch) for name in GAP_COLUMNS if (found := cells(name))},
-        frozenset(name for name in TELLTALES if any(cell not in (None, "") for cell in cells(name) or ())),
+        telltales.told(batch.cells),
+        (denied[0], batch.at(denied[1])) if denied else ("", ""),
         batch.at,
     )
 
@@ -377,5 +380,6 @@ def _merge(parts: Sequence[Table]) -> Table:
             for n in used(p.gaps for p in parts)
         },
         frozenset().union(*(p.told for p in parts)),
+        next((p.denied for p in parts if p.denied[0]), ("", "")),
         at,
     )

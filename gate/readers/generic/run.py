@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
 from .. import _rows, _streaming
 from .._source import Source
-from . import NAME
+from . import NAME, telltales
 from . import columns as _columns
 
 # What people call our columns; difflib finds misspellings, not synonyms.
@@ -81,7 +81,7 @@ def _in_base_units(source: Source, table: _columns.Table, columns: Sequence[str]
         for time, name in named.items()
         if name
     }
-    if not times_s.keys() & {"ttft", "e2e"}:
+    if not times_s.keys() & {"ttft", "e2e"} and not _all_failed(table, columns):
         raise _no_latency(source, columns)
     gap_name = _only(source, "itl", table.gaps, dict.fromkeys(_columns.GAP_COLUMNS, ("itl", 0)))
     values, lengths = table.gaps[gap_name] if gap_name else (None, None)
@@ -159,8 +159,8 @@ def _near(name: str) -> str | None:
     """The column of ours that `name` was probably meant to be."""
     if name in _columns.KNOWN:
         return None
-    lower = _snake(name)
-    if lower in _columns.TELLTALES:
+    lower = telltales.snake(name)
+    if lower in telltales.NAMES:
         return "error"
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
@@ -187,21 +187,27 @@ def _column_notes(columns: Sequence[str], table: _columns.Table) -> tuple[str, .
     return (f"columns not read: {shown}{more}",)
 
 
+def _all_failed(table: _columns.Table, columns: Sequence[str]) -> bool:
+    """Rows with a latency column and no latency in it are an outage, if every one has an error."""
+    named = {_columns.TIME_COLUMNS[name][0] for name in columns if name in _columns.TIME_COLUMNS}
+    return bool(named & {"ttft", "e2e"}) and all(table.errors)
+
+
 def _refuse_hidden_failures(source: Source, table: _columns.Table, columns: Sequence[str]) -> None:
-    """A column that may tell of failures and is not read: they would count as completed."""
+    """Columns that tell of failures and are not read: the rows would count as completed."""
+    hint = "write it as error: null for a success, else what went wrong; " + _DOC
+    column, at = table.denied
+    if column and any((*table.errors, "error" in columns)):
+        raise source.fail(f'error is empty, but the column "{column}" says that the row failed', at, hint)
+    if wrong := next((name for name in columns if telltales.is_error(name)), None):
+        raise source.fail(f'the column "{wrong}" is not read: the name is error', hint=hint)
     if "error" in columns or any(table.errors):
         return
-    named = [name for name in columns if _snake(name) in _columns.TELLTALES]
-    told = [*(name for name in named if name not in _columns.TELLTALES), *sorted(table.told)]
+    named = [name for name in columns if telltales.snake(name) in telltales.NAMES]
+    told = [*(name for name in named if name not in telltales.NAMES), *sorted(table.told)]
     if told:
-        raise source.fail(
-            f'the column "{told[0]}" may tell of failures, and there is no column error',
-            hint="write it as error: null for a success, else what went wrong; " + _DOC,
-        )
-
-
-def _snake(name: str) -> str:
-    return name.lower().replace("-", "_").replace(" ", "_")
+        why = f'the column "{told[0]}" may tell of failures, and there is no column error'
+        raise source.fail(why, hint=hint)
 
 
 # ---- one run ------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def _without_single_tokens(window: Window) -> tuple[Mapping[str, Buckets], tuple
     counts = tpot.counts.copy()
     counts[0] -= out
     why = f"{out} requests of one token left out of TPOT, where vLLM observes 0"
-    return {**window.buckets, "tpot": Buckets(tpot.edges_s, counts)}, (why,)
+    return {**window.buckets, "tpot": Buckets(tpot.edges_s, counts, out)}, (why,)
 
 
 def _unsuitable(window: Window, group: Group, blind: str) -> dict[str, str]:
