@@ -50,7 +50,9 @@ def _confident(
 ) -> Check:
     """Runs as clusters: PASS where even the fewest that may have met it prove it, FAIL on the most."""
     (ns, lo, hi), share = counts, share_of(objective)
-    second = _second_level(objective, setting, sum(ns))
+    level = _second_level(objective, setting, sum(ns))
+    # A series may hold values of requests that are not among the completed (scrapes cut them apart).
+    second = None if level is None else [min(pair) for pair in zip(level, ns, strict=True)]
     passes, fails = (
         stats.test_share(stats.units_from_counts(ns, met, second), share, alpha=setting.alpha, m=setting.m)
         for met in (lo, hi)

@@ -74,11 +74,16 @@ def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
         return Exact(values, objective.bound)
     if objective.when is not None:
         raise Unknown(f"{one.run.format} has no requests with {objective.when.text}; {_settle(one.evidence)}")
-    failed, n = one.counts.failed, one.counts.completed
-    if isinstance(one.evidence, Histogram) and objective.metric in one.evidence.buckets:
-        n = int(one.evidence.buckets[objective.metric].counts.sum())  # the series is its own population
-    lo, hi = _within(one.evidence, objective.metric, objective.bound, n)
-    return Range(n + failed, lo, hi, _settle(one.evidence))
+    n, without = one.counts.completed, _without(one, objective.metric)
+    lo, hi = _within(one.evidence, objective.metric, objective.bound, n - without)
+    ignored = without if policy.single_token_tpot == "ignore" else 0
+    return Range(n - ignored + one.counts.failed, lo, hi, _settle(one.evidence))
+
+
+def _without(one: Prepared, metric: str) -> int:
+    """Completed requests that the reader knows to have no such value: TPOT of a single token."""
+    buckets = one.evidence.buckets.get(metric) if isinstance(one.evidence, Histogram) else None
+    return min(buckets.without, one.counts.completed) if buckets is not None else 0
 
 
 def _all_missed(one: Prepared, bound: float) -> Part:
@@ -166,7 +171,7 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
         for bound in bounds:
             _suitable(one, bound.metric)
     if not isinstance(one.evidence, Requests):
-        return _joint(one, one.evidence, bounds)
+        return _joint(one, one.evidence, bounds, policy)
     if one.counts.attempted == 0:
         raise Unknown("no request was attempted")
     key = ("goodput", tuple(bounds), policy.single_token_tpot)
@@ -199,15 +204,19 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
     return Good(score[judged], failed[judged], {metric: rows_[judged] for metric, rows_ in missed.items()})
 
 
-def _joint(one: Prepared, evidence: Histogram | Aggregate, bounds: Sequence[RequestBound]) -> Range:
+def _joint(
+    one: Prepared, evidence: Histogram | Aggregate, bounds: Sequence[RequestBound], policy: Policy
+) -> Range:
     """Marginals bound the joint: [max(0, sum F_i - (m - 1)), min F_i] of the completed."""
     completed = one.counts.completed
     lows, highs = [], [completed]
     for bound in bounds:
-        lo, hi = _within(evidence, bound.metric, bound.max_s, completed)
-        lows.append(lo)
+        without = _without(one, bound.metric)
+        lo, hi = _within(evidence, bound.metric, bound.max_s, completed - without)
+        ignored = without if policy.single_token_tpot == "ignore" else 0  # these meet it, else they miss it
+        lows.append(lo + ignored)
         if bound.when is None:  # outside a `when` a request meets the bound: only lo still holds
-            highs.append(hi)
+            highs.append(hi + ignored)
     low = max(0, sum(lows) - (len(lows) - 1) * completed)
     return Range(one.counts.attempted, low, min(highs), _settle(evidence))
 

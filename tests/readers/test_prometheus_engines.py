@@ -67,6 +67,7 @@ def test_requests_of_one_token_leave_vllms_tpot(tmp_path: Path) -> None:
     text = "\n".join(lines)
     (run,) = read(save(tmp_path, "a.prom", text + "\n" + gateway(1)))
     assert int(buckets(run, "tpot").counts.sum()) == N - 25
+    assert buckets(run, "tpot").without == 25
     assert int(buckets(run, "ttft").counts.sum()) == N
     assert any("25 requests of one token left out" in note for note in run.notes)
 
