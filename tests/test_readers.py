@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +95,9 @@ def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> No
 
     ours = loaded("import numpy, msgspec, gate.readers") - loaded("import numpy, msgspec")
     cards = {reader.__name__ for reader in readers.READERS}
-    shared = {f"gate.readers.{name}" for name in ("_files", "_format", "_sidecar", "_source", "_stated")}
+    shared = {
+        f"gate.readers.{name}" for name in ("_doc", "_files", "_format", "_sidecar", "_source", "_stated")
+    }
     assert {name for name in ours if name.startswith("gate.readers.")} == cards | shared
     heavy = {"csv", "dataclasses", "glob", "gzip", "hashlib", "json", "mmap", "sqlite3", "yaml"}
     assert not ours & heavy
@@ -277,3 +282,46 @@ def test_no_shared_file_breaks_the_reader_that_claims_it(shared: Path) -> None:
             continue
         for run in runs:
             consistent(run)
+
+
+def test_half_a_surrogate_pair_in_a_text_does_not_cost_the_file(tmp_path: Path) -> None:
+    document = json.loads(gzip.decompress(files("vllm", "typical")[0].read_bytes()))
+    for text in ("cut inside \ud83d", "\udc00 first", "whole \U0001f600 and cut \ud83d"):
+        document["generated_texts"][0] = text
+        path = tmp_path / "result.json"
+        path.write_text(json.dumps(document), encoding="ascii")
+        assert readers.read([str(path)]).runs[0].counts.completed == 120
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.JSON", "run.ndjson"])
+def test_a_failing_run_in_a_folder_is_read_whatever_the_letters_of_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    row = {"ttft_s": 0.1, "e2e_s": 1.0, "output_tokens": 9, "error": None}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (tmp_path / name).write_text(
+        json.dumps({**row, "error": "boom"}) + "\n" + json.dumps(row), encoding="utf-8"
+    )
+    assert sum(run.counts.failed for run in readers.read([str(tmp_path)]).runs) == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_a_result(tmp_path: Path) -> None:
+    data = gzip.decompress(files("vllm", "typical")[0].read_bytes())
+    (tmp_path / "r.json").write_bytes(b"\xef\xbb\xbf" + data)
+    assert readers.read([str(tmp_path / "r.json")]).runs[0].counts.completed == 120
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes as files")
+@pytest.mark.parametrize("kind", ["link", "pipe", "packed"])
+def test_what_cannot_be_read_in_a_folder_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    shutil.copy(files("vllm", "typical")[0], tmp_path / "a.json.gz")
+    bad = tmp_path / ("run.json.zst" if kind == "packed" else "run.json")
+    if kind == "link":
+        bad.symlink_to(tmp_path / "nowhere.json")
+    elif kind == "pipe":
+        os.mkfifo(bad)
+    else:
+        bad.write_bytes(b"packed")
+    with pytest.raises(InputError) as caught:
+        readers.read([str(tmp_path)])
+    assert caught.value.where.endswith(bad.name)

@@ -8,9 +8,10 @@ from pathlib import Path
 from ..errors import InputError
 from ._source import Source
 
-RESULT_SUFFIXES = {".json", ".jsonl", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
+RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
 
 STDIN = "stdin"  # how a source without a path is named
+_PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
 
 # Files that lie beside results whatever the tool. Readers add their own tool's.
@@ -60,8 +61,14 @@ def find(
 
 
 def _folder(path: Path) -> tuple[list[Path], list[str]]:
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = sorted(file for file in path.rglob("*") if not file.is_dir())
     results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
+    for file in results:  # a dangling link or a pipe among results must not vanish
+        if not file.is_file():
+            raise InputError("is no file that can be read", str(file), "mend the link, or remove it")
+    for file in files:
+        if file.suffix.lower() in _PACKED and _suffix(Path(file.stem)) in RESULT_SUFFIXES:
+            raise InputError("is packed in a way that is not read", str(file), "unpack it, or pack it as .gz")
     if not results:
         raise InputError(
             "the folder holds no result file", str(path), "check the path, or the step that writes it"
@@ -74,7 +81,8 @@ def _folder(path: Path) -> tuple[list[Path], list[str]]:
 
 
 def _suffix(file: Path) -> str:
-    return Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    """The ending that tells what a file is, in small letters."""
+    return (Path(file.stem).suffix if file.suffix.lower() == ".gz" else file.suffix).lower()
 
 
 def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:

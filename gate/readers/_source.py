@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
-import numpy as np
 
 from ..errors import InputError
-from ..model import Floats
+from ._doc import BROKEN as BROKEN
+from ._doc import Doc as Doc
 
 # What only some files need is imported where it is used: this module is part of every start.
 if TYPE_CHECKING:
@@ -31,8 +31,12 @@ _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _PIECE = 16 << 20
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
 _WHOLE = "run the benchmark again, or copy the file whole"
-BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON may raise
 # Strings are matched first so that a NaN inside a text is left alone.
+_BOM = b"\xef\xbb\xbf"
+_HALF = (  # a high surrogate without its low one, or the other way round
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _CONSTANT = rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b'
 
 
@@ -60,11 +64,11 @@ class Source:
     @cached_property
     def _stored(self) -> Buffer:
         if self.path is None:
-            return sys.stdin.buffer.read()
+            return self._capped(sys.stdin.buffer.read(_UNPACKED_MAX + 1))
         try:
             with self.path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
-                    return file.read()
+                    return self._capped(file.read(_UNPACKED_MAX + 1))  # a device may never end
                 from mmap import ACCESS_READ, mmap
 
                 return mmap(file.fileno(), 0, access=ACCESS_READ)
@@ -72,6 +76,11 @@ class Source:
             raise self.fail("no such file", hint="check the path, or the step that writes it") from None
         except OSError as error:
             raise self.fail(f"cannot be read: {error.strerror or error}") from None
+
+    def _capped(self, data: bytes) -> bytes:
+        if len(data) > _UNPACKED_MAX:
+            raise self.fail(f"holds more than {_UNPACKED_MAX >> 30} GiB", hint="pass it as a file, unpacked")
+        return data
 
     @cached_property
     def _hasher(self) -> tuple[threading.Thread, Any]:
@@ -109,21 +118,21 @@ class Source:
         stored = self._stored
         _ = self._hasher
         if stored[:2] != b"\x1f\x8b":
-            return stored
+            return stored[3:] if stored[:3] == _BOM else stored
         import gzip
         import io
         import zlib
 
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
-                pieces, size = [], 0
+                unpacked = bytearray()
                 while piece := file.read(_PIECE):
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > _UNPACKED_MAX:
+                    unpacked += piece
+                    if len(unpacked) > _UNPACKED_MAX:
                         why = f"unpacks to more than {_UNPACKED_MAX >> 30} GiB"
                         raise self.fail(why, hint="unpack it first")
-            return b"".join(pieces)
+            data = bytes(unpacked)
+            return data[3:] if data[:3] == _BOM else data
         except (EOFError, OSError, zlib.error) as error:
             raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
 
@@ -191,20 +200,25 @@ class Source:
         return "object"
 
     def _lenient(self, decode: Callable[[Buffer], T]) -> T:
-        """`decode` the content; where it is not strict JSON, with NaN and Infinity replaced."""
-        data = self.data[3:] if self.data[:3] == b"\xef\xbb\xbf" else self.data
+        """`decode` the content; where it is not strict JSON but Python's, with that replaced."""
         try:
-            return decode(data)
+            return decode(self.data)
         except msgspec.ValidationError:
             raise
-        except msgspec.DecodeError as error:
-            if "invalid character" not in str(error):
+        except msgspec.DecodeError:
+            strict = self._strict(self.data)
+            if strict is self.data:
                 raise
-            return decode(self._strict(data))
+            return decode(strict)
 
     @staticmethod
     def _strict(data: Buffer) -> Buffer:
-        """Bare NaN becomes null and bare Infinity the string "inf"."""
+        """What Python's json writes and JSON has not: bare NaN becomes null, bare Infinity the string "inf",
+
+        and half a surrogate pair (a text cut inside an emoji) U+FFFD.
+        """
+        if re.search(_HALF, data):
+            data = re.sub(_HALF, rb"\\ufffd", data)
         if not re.search(rb"[:,\[\s]-?(?:NaN|nan|Infinity|inf)\b", data):
             return data
         return re.sub(_CONSTANT, _constant, data)
@@ -331,70 +345,6 @@ class Source:
         if "truncated" in text:
             return self.fail("the JSON ends in the middle", at, _WHOLE)
         return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, _WHOLE)
-
-
-class Doc:
-    """One JSON object with its fields still undecoded, so that only what is used is decoded."""
-
-    def __init__(self, source: Source, fields: dict[str, msgspec.Raw], at: str = "$") -> None:
-        self.source = source
-        self.fields = fields
-        self.at = at
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.fields
-
-    def get(self, key: str, kind: type[T]) -> T | None:
-        """The field as `kind` (None if absent or null). Raises InputError for another type."""
-        if key not in self.fields:
-            return None
-        try:
-            return msgspec.json.decode(self.fields[key], type=kind | None)
-        except BROKEN as error:
-            why = str(error)
-            raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}") from None
-
-    def any(self, key: str) -> Any:
-        """The field as plain Python objects, None if absent. Raises InputError for broken text."""
-        if key not in self.fields:
-            return None
-        try:
-            return msgspec.json.decode(self.fields[key])
-        except BROKEN as error:  # skipped strings are checked only here
-            raise self.source.fail(f"is not JSON: {error}", f"{self.at}.{key}") from None
-
-    def number(self, key: str) -> float | None:
-        """The field as a finite number; null, NaN, infinity and absence are None."""
-        value = self.get(key, float | str)  # type: ignore[arg-type]
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                raise self.source.fail(f'expected a number, got "{value}"', f"{self.at}.{key}") from None
-        return value if value is not None and np.isfinite(value) else None
-
-    def count(self, key: str) -> int | None:
-        """The field as a whole number of things."""
-        value = self.number(key)
-        if value is not None and (value < 0 or value != int(value)):
-            raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}")
-        return None if value is None else int(value)
-
-    def text(self, key: str) -> str | None:
-        """The field as text; numbers and booleans as they print."""
-        value = self.any(key)
-        return None if value is None or isinstance(value, (dict, list)) else str(value)
-
-    def floats(self, key: str) -> Floats | None:
-        """The field, an array of numbers, as float64, None if absent or null; null and NaN cells are NaN."""
-        if key not in self.fields:
-            return None
-        try:
-            return np.array(msgspec.json.decode(self.fields[key], type=list[float]), dtype=np.float64)
-        except BROKEN:
-            cells = self.get(key, list[float | str | None])
-            known = [np.nan if cell is None or isinstance(cell, str) else cell for cell in cells or ()]
-            return None if cells is None else np.array(known, dtype=np.float64)
 
 
 def _constant(found: re.Match[bytes]) -> bytes:
