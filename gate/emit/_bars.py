@@ -4,6 +4,7 @@ worked out here; every value is the report's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from ..model import Curve, LoadReport, MetricStats, Report, Verdict
@@ -30,10 +31,11 @@ def latency_bars(report: Report, *, unicode: bool = False, width: int = WIDTH) -
         if stats is None or stats.p50 is None or stats.p90 is None or stats.p99 is None:
             continue
         bound = bounds.get(column.removesuffix("_s"))
-        end = max(stats.p99, bound or 0.0)
-        if end <= 0:
+        values = (stats.p50, stats.p90, stats.p99)
+        end = max(*values, bound or 0.0)  # of a report that is in order P99 is the largest
+        if not 0 < end < math.inf:
             continue
-        bar = _bar((stats.p50, stats.p90, stats.p99), bound, end, _SIGNS[unicode], width)
+        bar = _bar(values, bound, end, _SIGNS[unicode], width)
         rows.append(f"{label:5} {bar}  {show(end, SECONDS)}")
     if not rows:
         return []
@@ -69,12 +71,18 @@ def _bar(values: Sequence[float], bound: float | None, end: float, signs: Sequen
     cells = [" "] * width
     start = 0
     for value, sign in zip(values, signs, strict=False):
-        stop = min(width, round(value / end * width))
-        cells[start:stop] = sign * (stop - start)
-        start = max(start, stop)
+        stop = _cell(value, end, width)
+        if stop > start:
+            cells[start:stop] = sign * (stop - start)
+            start = stop
     if bound is not None:
-        cells[min(width - 1, round(bound / end * width))] = signs[3]
+        cells[min(width - 1, _cell(bound, end, width))] = signs[3]
     return "".join(cells)
+
+
+def _cell(value: float, end: float, width: int) -> int:
+    """Place on the bar; a saved report may hold any number, also one below 0."""
+    return round(min(max(0.0, value) / end, 1.0) * width)
 
 
 # ---- goodput by load ------------------------------------------------------------------------
@@ -87,7 +95,7 @@ def load_bars(report: Report, *, unicode: bool = False, width: int = WIDTH) -> l
     sign = _SIGNS[unicode][0]
     names = [str(point.load) for point in points]
     return [
-        f"{name:{max(map(len, names))}} {sign * int(_fraction(point) * width):{width}}"
+        f"{name:{max(map(len, names))}} {sign * int(min(_fraction(point), 1.0) * width):{width}}"
         f"  {f.share(_fraction(point), target)}"
         for name, point in zip(names, points, strict=True)
     ]

@@ -26,7 +26,6 @@ TABLE_PERCENTS = (5, 25, 50, 75, 90, 95, 99)
 WIDE = 20.0  # times the median: from there on a logarithmic axis shows more
 BEYOND = 0.55  # of the axis: a bound further right has its name on its left
 ABOVE_LEAST = 1e-5  # share of requests: the end of the percentile axis
-_COLOURS = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
 _KINDS = {"good": "c1", "completed": "c1", "missed": "bad", "warm-up": "dim"}
 _SHAPES = {"good": "circle", "completed": "circle", "missed": "diamond", "warm-up": "cross"}
 
@@ -52,7 +51,7 @@ def pictures(report: Report) -> tuple[Picture, ...]:
 def _curve(curve: Curve) -> Picture:
     """The ECDF on a percentile axis that gives each nine its room, because bounds live in the tail."""
     label, least = LABELS[curve.metric], _least(curve)
-    log = _wide((*curve.values_s, *(one.bound_s for one in curve.bounds)), _median(curve))
+    log = _wide((*curve.values_s, *(one.bound_s for one in curve.bounds)), curve.median_s)
     x = v.seconds("s", label, log=log)
     y = {
         "field": "above",
@@ -187,11 +186,6 @@ def _stride(curve: Curve) -> int:
     return max(1, len(curve.values_s) // 20)
 
 
-def _median(curve: Curve) -> float:
-    pairs = zip(curve.values_s, curve.shares, strict=True)
-    return next((value for value, share in pairs if share >= 0.5), curve.values_s[-1])
-
-
 def _wide(values: Iterable[float], median: float) -> bool:
     known = list(values)
     return median > 0 and min(known) > 0 and max(known) > WIDE * median
@@ -233,9 +227,7 @@ def _over_time(scatter: Scatter, charts: Charts) -> Picture:
 
 def _by_length(scatter: Scatter, charts: Charts) -> Picture:
     label = LABELS[scatter.metric]
-    log = _wide(
-        (dot.x for dot in scatter.dots), sorted(dot.x for dot in scatter.dots)[len(scatter.dots) // 2]
-    )
+    log = _wide((dot.x for dot in scatter.dots), scatter.median[0])
     x = v.number("x", AXES[scatter.x], log=log, zero=False)
     axis = "input" if scatter.x == "input_tokens" else "output"
     return Picture(
@@ -248,8 +240,7 @@ def _by_length(scatter: Scatter, charts: Charts) -> Picture:
 
 
 def _latency_axis(scatter: Scatter) -> v.Spec:
-    values = sorted(dot.value_s for dot in scatter.dots)
-    log = _wide(values, values[len(values) // 2])
+    log = _wide((dot.value_s for dot in scatter.dots), scatter.median[1])
     return v.seconds("s", LABELS[scatter.metric], log=log)
 
 
@@ -304,7 +295,7 @@ def _place(x: float, scatter: Scatter) -> str:
 
 
 def _sampled(scatter: Scatter) -> str:
-    failed = sum(one.number for one in scatter.failed)
+    failed = scatter.failures
     shown = len(scatter.dots)
     said = (
         f"{f.count(shown)} of {f.count(scatter.n)} requests: the slowest, and an even sample of the rest."

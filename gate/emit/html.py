@@ -120,10 +120,9 @@ def _tiles(report: Report) -> tuple[_Tile, ...]:
         target = f.goodput_target(report)
         needs = "" if target is None else f"needs {f.share(target)}"
         tiles.append(_Tile("Goodput", f.goodput_share(report.goodput, target), needs))
-    judged = [run.counts for run in report.runs if run.at_target]
-    if judged:
-        attempted, failed = (sum(getattr(one, name) for one in judged) for name in ("attempted", "failed"))
-        tiles.append(_Tile("Requests", f.count(attempted), f"{f.count(failed)} failed"))
+    judged = [one.counts for one in (report.loads or report.runs) if one.at_target]
+    if len(judged) == 1:  # of several loads each has its own row below
+        tiles.append(_Tile("Requests", f.count(judged[0].attempted), f"{f.count(judged[0].failed)} failed"))
     for column, label in f.LABELS.items():
         stats = report.metrics.get(column)
         if stats is not None:

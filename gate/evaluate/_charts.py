@@ -95,7 +95,8 @@ def _curve(metric: str, runs: Sequence[Prepared], policy: Policy, checks: Sequen
         return None
     of = "gaps" if metric == "itl" else "requests"
     found = _sorted(finite, values.size) if values.size <= SORTED_MOST else _bucketed(finite, values.size)
-    return Curve(metric, of, values.size, values.size - finite.size, *found, bounds)
+    failed = values.size - finite.size
+    return Curve(metric, of, values.size, failed, *found, bounds, _median(*found[:2]))
 
 
 _Points = tuple[tuple[float, ...], tuple[float, ...], tuple[tuple[float, float | None], ...]]
@@ -170,10 +171,8 @@ def _of_buckets(metric: str, runs: Sequence[Prepared], bounds: tuple[CurveBound,
         return None
     edges, n = buckets[0].edges_s, total + failed
     known = np.isfinite(edges)
-    shares = (np.cumsum(counts) / n)[known]
-    return Curve(
-        metric, "buckets", n, failed, tuple(edges[known].tolist()), tuple(shares.tolist()), (), bounds
-    )
+    values, shares = tuple(edges[known].tolist()), tuple((np.cumsum(counts) / n)[known].tolist())
+    return Curve(metric, "buckets", n, failed, values, shares, (), bounds, _median(values, shares))
 
 
 def _of_percentiles(
@@ -186,7 +185,14 @@ def _of_percentiles(
     counts = one.counts
     within = tuple(percent / 100 * counts.completed / counts.attempted for percent, _ in summary.percentiles)
     values = tuple(value for _, value in summary.percentiles)
-    return Curve(metric, "percentiles", counts.attempted, counts.failed, values, within, (), bounds)
+    median = _median(values, within)
+    return Curve(metric, "percentiles", counts.attempted, counts.failed, values, within, (), bounds, median)
+
+
+def _median(values: Sequence[float], shares: Sequence[float]) -> float:
+    """The first point of a curve that half of all reach; the last where failures keep it below."""
+    pairs = zip(values, shares, strict=True)
+    return next((value for value, share in pairs if share >= 0.5), values[-1])
 
 
 def _bounds(metric: str, policy: Policy, checks: Sequence[Check]) -> tuple[CurveBound, ...]:

@@ -96,6 +96,7 @@ def _scatter(
         return None
     chosen = known[_sample(joined.values_s[known])]
     bounds = [b.max_s for b in policy.goodput_bounds if b.metric == metric and b.when is None]
+    failed = _failed(joined)
     return Scatter(
         metric,
         axis,
@@ -108,9 +109,11 @@ def _scatter(
                 strict=True,
             )
         ),
-        _failed(joined),
+        failed,
         _windows(joined) if timed else (),
         bounds[0] if bounds else None,
+        sum(one.number for one in failed),
+        (float(np.median(joined.x[known])), float(np.median(joined.values_s[known]))),
     )
 
 

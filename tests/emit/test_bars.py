@@ -53,6 +53,22 @@ def test_a_bound_of_some_requests_is_no_bound_of_the_bar() -> None:
     assert not any("|" in line for line in _bars.latency_bars(report))
 
 
+@pytest.mark.parametrize("odd", [-1.0, -1e308, 1e308, 5e-324, float("inf"), float("nan")])
+@pytest.mark.parametrize("place", ["p50", "p90", "p99", "bound", "fraction"])
+def test_odd_numbers_of_a_saved_report_give_bars_of_the_usual_width_or_none(place: str, odd: float) -> None:
+    values = {"p50": 0.2, "p90": 0.4, "p99": 0.5, "bound": 1.0, "fraction": 0.9, place: odd}
+    report = make_report(
+        metrics={"ttft_s": stats(values["p50"], values["p90"], values["p99"]), "tpot_s": None, "e2e_s": None},
+        checks=(make_check(id="ttft.p99", metric="ttft", bound=values["bound"]),),
+        loads=loads(values["fraction"], 0.5, 0.4),
+    )
+    for line in _bars.latency_bars(report, width=40)[1:]:
+        assert len(line.split("  ", 1)[0] + line[6:46]) >= 40
+        assert set(line[6:46]) <= set("#=-| ")
+    for line in _bars.load_bars(report, width=40):
+        assert line.count("#") <= 40
+
+
 def test_without_percentiles_there_is_no_bar() -> None:
     assert _bars.latency_bars(make_report(metrics=dict.fromkeys(METRICS), runs=())) == []
 
