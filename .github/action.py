@@ -48,9 +48,15 @@ def lines(name: str) -> Iterator[str]:
     return (line.strip() for line in given(name).splitlines() if line.strip())
 
 
+def inert(text: str) -> str:
+    """`text` on one line, with nothing in it that a runner or a terminal obeys."""
+    line = " ".join(text.split())
+    return re.sub("#(?=#)", "# ", "".join(char if char.isprintable() else "?" for char in line))
+
+
 def shown(text: str) -> str:
-    """`text` quoted, on one line, with nothing in it that a runner obeys."""
-    return json.dumps(text).replace("##", "# #")
+    """`text` quoted, with its line ends as escapes."""
+    return inert(json.dumps(text))
 
 
 def switch(name: str) -> bool:
@@ -119,10 +125,9 @@ def policy_of_base(policy: str, folder: Path) -> str:
 
 
 def prepare(files: Mapping[str, str]) -> None:
-    """Folders for the reports, and no report of an earlier run."""
+    """Folders for the reports; action.sh has removed those of an earlier run."""
     for path in map(Path, files.values()):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
 
 
 def comment(report: str, mode: str, token: str) -> str:
@@ -184,15 +189,15 @@ def main() -> int:
     os.environ.setdefault("COLUMNS", "120")  # the log of a runner is no terminal
     report, address = files["report-json"], ""
     try:
+        prepare(files)
         mode = one_of("comment", COMMENT_MODES)
         policy = given("policy")
-        prepare(files)
         if one_of("policy-from", ("head", "base")) == "base":
             policy = policy_of_base(policy, Path(report).parent)
         words = arguments(files, policy)
         code = subprocess.run([*SLO_GATE, *words], check=False).returncode
     except (InputError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {inert(str(error))}", file=sys.stderr)
         print("::error title=slo-gate::Nothing was judged; the log says why.")
         code = USAGE
         mode = "never"

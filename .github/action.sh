@@ -16,12 +16,26 @@ uv_sum() {
   esac
 }
 
+inert() { # text on one line, with nothing in it that a runner or a terminal obeys
+  local text="${1//[[:cntrl:]]/ }" pair='##' apart='# #'
+  while [[ $text == *"$pair"* ]]; do text="${text//"$pair"/$apart}"; done
+  printf '%s\n' "$text"
+}
+
 stop() { # message, hint: nothing was judged
-  echo "error: $1" >&2
-  echo "hint: $2" >&2
+  echo "error: $(inert "$1")" >&2
+  echo "hint: $(inert "$2")" >&2
   printf 'verdict=error\nexit-code=2\n' >>"${GITHUB_OUTPUT:-/dev/null}"
   echo "::error title=slo-gate::Nothing was judged; the log says why."
   exit 2
+}
+
+forget() { # the report of an earlier run at the path $1: whatever happens now, nobody reads it as of this run
+  local path="$1"
+  path="${path#"${path%%[![:space:]]*}"}"
+  path="${path%"${path##*[![:space:]]}"}"
+  if [ -z "$path" ]; then path="${2:-}"; fi
+  if [ -n "$path" ] && ! rm -f -- "$path" 2>/dev/null; then left="$path"; fi
 }
 
 new_enough() {
@@ -70,6 +84,13 @@ fetch_uv() { # into the folder $1
 private() { # the Python inside the environment $1
   if [ -x "$1/bin/python" ]; then echo "$1/bin/python"; else echo "$1/Scripts/python.exe"; fi
 }
+
+left=''
+forget "${SLO_GATE_REPORT_JSON:-}" slo-gate-report/report.json
+forget "${SLO_GATE_JUNIT:-}"
+forget "${SLO_GATE_MARKDOWN:-}"
+forget "${SLO_GATE_HTML:-}"
+if [ -n "$left" ]; then stop "there is no room for a report at $left" 'name a file, not a folder'; fi
 
 case "$SLO_GATE_EXTRA" in
   *[!a-z,-]*) stop 'extra holds more than names and commas' 'name the extras of pyproject.toml, like: report' ;;

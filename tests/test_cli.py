@@ -123,6 +123,17 @@ def test_a_bad_result_file_exits_3_with_its_name(
     assert done.stderr.splitlines()[-1].startswith("hint: ")
 
 
+def test_a_name_cannot_command_a_ci_runner_through_an_error(folder: Path, slo_gate: Process) -> None:
+    done = slo_gate("check", "x\n::error::y ###[error]z\x1b[31m.json", "--tool", "##[warning]w")
+    assert done.returncode == 2
+    done2 = slo_gate("check", "x\n::error::y ###[error]z\x1b[31m.json")
+    assert done2.returncode == 3
+    for text in (done.stderr, done2.stderr):
+        assert "##[" not in text
+        assert "\x1b" not in text
+        assert all(line.startswith(("error: ", "hint: ")) for line in text.splitlines())
+
+
 def test_a_contradiction_of_the_file_exits_3(folder: Path, slo_gate: Process) -> None:
     (folder / "m.jsonl").write_text(rows(model="llama"), encoding="utf-8")
     done = slo_gate("check", "m.jsonl", "--set", "model=qwen")

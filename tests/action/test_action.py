@@ -144,10 +144,14 @@ def test_page_and_baseline_are_there_when_asked_for(ran: Ran, kept: Path) -> Non
     assert "base.jsonl" in json.dumps(report["baseline"])
 
 
-def test_a_usage_error_leaves_no_report_of_an_earlier_run(ran: Ran, kept: Path) -> None:
-    assert [ran.outputs("stale")[name] for name in FILES] == ["stale/r.json", "stale/j.xml", "stale/m.md"]
-    assert [ran.outputs("stale2")[name] for name in FILES] == ["", "", ""]
-    assert list((kept / "stale").iterdir()) == []
+def test_a_usage_error_takes_the_place_of_the_report_of_an_earlier_run(ran: Ran, kept: Path) -> None:
+    for step in ("stale", "stale2"):
+        assert [ran.outputs(step)[name] for name in FILES] == ["stale/r.json", "stale/j.xml", "stale/m.md"]
+    report = json.loads((kept / "stale" / "r.json").read_text(encoding="utf-8"))
+    assert (report["verdict"], report["exit_code"]) == ("error", 2)
+    assert "never" in report["error"]["message"]
+    assert "<error" in (kept / "stale" / "j.xml").read_text(encoding="utf-8")
+    assert (kept / "stale" / "m.md").read_text(encoding="utf-8").startswith("### ERROR (exit 2, no verdict)")
 
 
 def test_every_step_has_a_summary_that_begins_with_its_verdict(ran: Ran) -> None:
@@ -195,8 +199,9 @@ def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub
         "nothing",
         "hostile",
         "report",
+        "stale2",
     }
-    assert len(set(urls.values()) - {""}) == len(github.bodies) == 6
+    assert len(set(urls.values()) - {""}) == len(github.bodies) == 7
     assert all(body.startswith("<!-- slo-gate:comment key=") for body in github.bodies)
 
 
@@ -352,3 +357,62 @@ def test_the_pre_commit_hook_stops_a_policy_that_means_nothing(tmp_path: Path) -
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     assert ".slo-gate.yaml:4" in done.stdout
+
+
+REPORTS = {"REPORT_JSON": "r.json", "JUNIT": "  j.xml\n", "MARKDOWN": "sub/m m.md", "HTML": "-h.html"}
+BAD = "x\n::error title=pwn::pwned ###[error]pwned \x1b[31m"
+
+
+def step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """The one step of the Action, where it ends before anything is installed, on top of old reports."""
+    (folder / "sub").mkdir(exist_ok=True)
+    for name in REPORTS.values():
+        (folder / name.strip()).write_text("PASS", encoding="utf-8")
+    known = {"SOURCE": str(ROOT), "EXTRA": "", "PYTHON": "", **REPORTS, **inputs}
+    env = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder / "temp"), "GITHUB_OUTPUT": "out.txt"}
+    env |= {f"SLO_GATE_{name}": value for name, value in known.items()}
+    return subprocess.run(
+        ["bash", ROOT / ".github" / "action.sh"],
+        cwd=folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def obeyed(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a runner would obey in a log: a command at the start of a line, ##[ anywhere, an escape."""
+    lines = (done.stdout + done.stderr).splitlines()
+    return [line for line in lines if line.lstrip().startswith("::") or "##[" in line or "\x1b" in line]
+
+
+OURS = "::error title=slo-gate::Nothing was judged; the log says why."
+
+
+@pytest.mark.parametrize("inputs", [{"EXTRA": BAD}, {"PYTHON": BAD}], ids=lambda value: next(iter(value)))
+def test_an_input_that_stops_the_step_leaves_no_old_report_and_no_command_in_the_log(
+    inputs: dict[str, str], tmp_path: Path
+) -> None:
+    done = step(tmp_path, **inputs)
+    assert done.returncode == 2
+    assert obeyed(done) == [OURS]
+    assert [path.name for path in tmp_path.rglob("*.*") if path.name != "out.txt"] == []
+    assert "verdict=error" in (tmp_path / "out.txt").read_text(encoding="utf-8")
+
+
+def test_a_report_path_that_is_a_folder_is_an_error_and_the_other_old_reports_go(tmp_path: Path) -> None:
+    done = step(tmp_path, REPORT_JSON="sub")
+    assert done.returncode == 2
+    assert "there is no room for a report at sub" in done.stderr
+    assert not (tmp_path / "j.xml").exists()
+    assert (tmp_path / "sub").is_dir()
+
+
+@pytest.mark.parametrize("name", ["COMMENT", "REPORT_ONLY", "SAME_SESSION", "POLICY_FROM", "MARKDOWN"])
+def test_no_input_puts_a_command_into_the_log(name: str, tmp_path: Path) -> None:
+    value = f"{BAD}{'x' * 300}/m.md" if name == "MARKDOWN" else BAD  # a folder that cannot be made
+    env = {"PATH": os.environ["PATH"], f"SLO_GATE_{name}": value}
+    done = subprocess.run(
+        [sys.executable, "-I", ROOT / ".github" / "action.py"],
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert obeyed(done) == [OURS]
+    assert "pwned" in done.stderr
