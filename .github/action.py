@@ -130,6 +130,11 @@ def prepare(files: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
 
 
+def there(path: str) -> bool:
+    """Whether a file was written; pathlib raises for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def comment(report: str, mode: str, token: str) -> str:
     """Step summary and comment; the address of the comment, or nothing."""
     on_request = os.environ.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "workflow_run"))
@@ -163,7 +168,7 @@ def outputs(report: Mapping[str, Any], code: int, files: Mapping[str, str], addr
     """The step's outputs; files only where they were written."""
     fraction = (report.get("goodput") or {}).get("fraction")
     failed = [o["id"] for o in report.get("objectives", ()) if o["verdict"] == "fail" and o["blocks"]]
-    written = {name: path for name, path in files.items() if Path(path).is_file()}
+    written = {name: path for name, path in files.items() if there(path)}
     return {
         "verdict": report["verdict"],
         "exit-code": str(code),
@@ -201,8 +206,7 @@ def main() -> int:
         print("::error title=slo-gate::Nothing was judged; the log says why.")
         code = USAGE
         mode = "never"
-        Path(report).unlink(missing_ok=True)
-    if Path(report).is_file():
+    if there(report):
         address = comment(report, mode, token)
     else:
         append("GITHUB_STEP_SUMMARY", f"### ERROR (exit {code}, no verdict): the log of this step says why\n")
