@@ -13,6 +13,7 @@ from ._aggregates import from_counts
 from ._checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
 from ._counting import Exact, Good, Part, Unknown, goodput, latency
 from ._rules import rule
+from ._shares import ShareRule
 from ._sweep import headroom, sweep
 
 
@@ -56,14 +57,13 @@ def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) 
     bound, share = exact[0].bound, share_of(objective)
     n, met = sum(part.n for part in exact), sum(part.met for part in exact)
     facts = _observed(objective, np.concatenate(values), n, met, setting)
-    if setting.policy.evidence.decide == "point":
-        return _point(objective, n, met, facts)
-    test = stats.test_share(stats.units(values, share, bound), share, alpha=setting.alpha, m=setting.m)
-    if test.verdict == "undecided" and objective.metric != "itl":
-        room = stats.room_test(values, share, threshold=bound, alpha=setting.alpha)
-        if room is not None and room.passed:
-            return _roomy(objective, (test, room), facts, setting)
-    return _confident(objective, test, facts, setting)
+    rule_of = ShareRule(share, setting.alpha, setting.m, setting.policy.evidence.decide == "point")
+    decided = rule_of.decide(values, bound, by_room=objective.metric != "itl")
+    if decided.test is None:
+        return _point(objective, n, met, facts, decided.verdict == "pass")
+    if decided.room is not None:
+        return _roomy(objective, (decided.test, decided.room), facts, setting)
+    return _confident(objective, decided.test, facts, setting)
 
 
 def _observed(objective: Objective, values: Floats, n: int, met: int, setting: Setting) -> dict[str, object]:
@@ -81,8 +81,7 @@ def _observed(objective: Objective, values: Floats, n: int, met: int, setting: S
     return facts
 
 
-def _point(objective: Objective, n: int, met: int, facts: dict[str, object]) -> Check:
-    passed = stats.share_met(n, met, share_of(objective))
+def _point(objective: Objective, n: int, met: int, facts: dict[str, object], passed: bool) -> Check:
     reason = f"{_count(objective, n, met)}; point estimate, without an interval{_few(objective, n)}"
     if not passed:
         facts.pop("headroom", None)

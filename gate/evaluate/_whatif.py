@@ -29,12 +29,14 @@ from ..model import (
     Status,
     WhatIf,
 )
-from . import _judge, _loads
+from . import _judge, _loads, _validity
 from ._counting import Exact, Unknown, _in_scope, _single_token, _suitable, column_of, latency
 from ._prepare import Prepared, prepare
+from ._shares import ShareRule
 
 STEPS = 10  # of a range given without its step
 DIGITS = 3  # of a suggested bound: nobody writes 641.3072 ms into a policy
+FAR = 1e6  # times the largest value: what does not pass there passes nowhere
 _AROUND = (
     0.5,
     0.6,
@@ -64,22 +66,14 @@ class _Axis(Struct, frozen=True, eq=False):
 
 
 class _Decider(Struct, frozen=True, eq=False):
-    """How a share is decided: as the policy does, on runs or blocks in submission order."""
+    """A share's rule on the joined columns of several runs."""
 
-    share: float
-    alpha: float
-    m: int
-    point: bool
+    rule: ShareRule
     ends: tuple[int, ...]  # of the runs in the joined columns
 
     def verdict(self, score: Floats, threshold: float = 1.0) -> str:
-        """pass, fail or undecided. `score` is as stats.units takes it, joined."""
-        if self.point:
-            met = int(np.count_nonzero(score <= threshold))
-            return "pass" if stats.share_met(score.size, met, self.share) else "fail"
-        runs = np.split(score, self.ends[:-1])
-        counted = stats.units(runs, self.share, threshold)
-        return stats.test_share(counted, self.share, alpha=self.alpha, m=self.m).verdict
+        """pass, fail or undecided, as `check` has it. `score` is as stats.units takes it, joined."""
+        return self.rule.decide(np.split(score, self.ends[:-1]), threshold).verdict
 
 
 def whatif(
@@ -113,7 +107,7 @@ def whatif(
         int(ends[-1]),
         None if good is None else int(good.sum()),
         target,
-        None if decide.point else policy.evidence.confidence,
+        None if decide.rule.point else policy.evidence.confidence,
         None if good is None or target is None else decide.verdict(_scores(axes)),
         _binding(moves),
         moves,
@@ -149,7 +143,8 @@ def _target(policy: Policy) -> float | None:
 
 def _decider(policy: Policy, share: float, ends: tuple[int, ...]) -> _Decider:
     alpha = round(1 - policy.evidence.confidence, 12)
-    return _Decider(share, alpha, _judge.family(policy), policy.evidence.decide == "point", ends)
+    rule = ShareRule(share, alpha, _judge.family(policy), policy.evidence.decide == "point")
+    return _Decider(rule, ends)
 
 
 def _notes(policy: Policy, runs: Sequence[Prepared]) -> tuple[str, ...]:
@@ -161,6 +156,8 @@ def _notes(policy: Policy, runs: Sequence[Prepared]) -> tuple[str, ...]:
     ]
     if policy.evidence.decide == "point":
         told.append("decide: point: where a share would be met is a naked estimate")
+    doubts = dict.fromkeys(_validity.findings(runs, policy).doubts.values())
+    told += [f"check would not believe a pass here: {why}" for why in doubts]
     return tuple(told)
 
 
@@ -269,22 +266,37 @@ def _needed(free: Floats, n: int, decide: _Decider, verdict: Callable[[float], s
     requests meet a looser bound, so that the first that passes is found by halving, up to a change in
     the estimated dependence; the bound named is one that was tried and passes.
     """
-    rank = stats.needed(n, decide.share)
-    most = units.show(free.size / n, units.SHARE, decide.share)
+    share = decide.rule.share
+    rank = stats.needed(n, share)
+    most = units.show(free.size / n, units.SHARE, share)
     if rank > free.size:
         return Needed(None, None, f"no bound here gets there: at most {most} of {n:,} can meet it")
     point = _rounded(float(free[rank - 1])) if rank and free[rank - 1] > 0 else 0.0
-    if decide.point:
+    if decide.rule.point:
         return Needed(point, None)
     low, high = max(rank - 1, 0) - 1, free.size - 1  # low fails, high passes
     if verdict(_usable(free[high])) != "pass":
-        return Needed(point, None, f"none is enough to show it: at most {most} of {n:,} can meet it")
+        beyond = _beyond(_usable(free[high]), verdict)
+        why = "" if beyond else f"none is enough to show it: at most {most} of {n:,} can meet it"
+        return Needed(point, beyond, why)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if verdict(_usable(free[middle])) == "pass" else (middle, high)
     exact = _usable(free[high])
     suggested = _rounded(exact)
     return Needed(point, suggested if verdict(suggested) == "pass" else exact)
+
+
+def _beyond(low: float, verdict: Callable[[float], str]) -> float | None:
+    """The least bound above every value that passes, to three digits: counts end there, room does not."""
+    high = low * FAR
+    if verdict(high) != "pass":
+        return None
+    while high / low > 1 + 10.0**-DIGITS:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if verdict(middle) == "pass" else (middle, high)
+    suggested = _rounded(high)
+    return suggested if verdict(suggested) == "pass" else high
 
 
 def _usable(value: float) -> float:
