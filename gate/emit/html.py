@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-NO_CHARTS = "vl-convert, which draws them, is not installed; `pip install 'slo-gate[report]'` brings it"
+NO_CHARTS = (
+    "vl-convert, which draws them, is not installed; the extra `report` of slo-gate brings it"
+    " (`pip install '.[report]'` in a checkout)"
+)
 
 
 class _Tile(Struct, frozen=True):

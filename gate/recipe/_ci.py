@@ -14,6 +14,8 @@ FILES = {
     "gitlab": "slo-gate.gitlab-ci.yml",
     "jenkins": "Jenkinsfile.slo-gate",
 }
+# It is on no package index, where anybody could take its name: a commit of a repository is what it says.
+_PACKAGE = "git+https://github.com/your-org/slo-gate@0123456789abcdef0123456789abcdef01234567"
 
 
 def gate_command(policy: Policy, tool: Tool, *, outputs: str = "") -> str:
@@ -101,7 +103,7 @@ jobs:
 {_fork_guard(policy)}    runs-on: [self-hosted, gpu] # the machine that can reach the servers
     timeout-minutes: 360
     env:
-{env}      SLO_GATE: slo-gate # what pip installs: a version, a wheel or a git URL
+{env}      SLO_GATE: {_PACKAGE} # what pip installs: put in the commit you trust, or a wheel
     steps:
       - uses: actions/checkout@8e8c483db84b4bee98b60c0593521ed34d9990e8 # v6.0.1
         with:
@@ -145,7 +147,7 @@ slo-gate:
   rules:
     - if: '{_GITLAB_RULES[_trigger(policy)]}'
   variables:
-    SLO_GATE: slo-gate # what pip installs: a version, a wheel or a git URL
+    SLO_GATE: {_PACKAGE} # what pip installs: put in the commit you trust, or a wheel
   script:
     - python3 -m venv .slo-gate
     - . .slo-gate/bin/activate
@@ -189,7 +191,7 @@ pipeline {{
     timeout(time: 6, unit: 'HOURS')
   }}
 {trigger}  environment {{
-{env}    SLO_GATE = 'slo-gate' // what pip installs: a version, a wheel or a git URL
+{env}    SLO_GATE = '{_PACKAGE}' // what pip installs: put in the commit you trust, or a wheel
   }}
   stages {{
     stage('Install') {{

@@ -141,7 +141,7 @@ def test_without_vl_convert_the_page_has_the_numbers_and_says_how_to_get_charts(
     )
     assert done.returncode in (0, 1, 4), done.stderr
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "pip install &#39;slo-gate[report]&#39;" in page
+    assert "pip install &#39;.[report]&#39;" in page
     assert "<svg" not in page
     assert "How TTFT is distributed" in page
 
