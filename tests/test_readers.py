@@ -96,7 +96,8 @@ def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> No
     ours = loaded("import numpy, msgspec, gate.readers") - loaded("import numpy, msgspec")
     cards = {reader.__name__ for reader in readers.READERS}
     shared = {
-        f"gate.readers.{name}" for name in ("_doc", "_files", "_format", "_sidecar", "_source", "_stated")
+        f"gate.readers.{name}"
+        for name in ("_doc", "_files", "_format", "_sidecar", "_source", "_stated", "_twins")
     }
     assert {name for name in ours if name.startswith("gate.readers.")} == cards | shared
     heavy = {"csv", "dataclasses", "glob", "gzip", "hashlib", "json", "mmap", "sqlite3", "yaml"}
@@ -224,6 +225,39 @@ def test_the_same_run_compressed_is_no_second_run(tmp_path: Path) -> None:
     reading = readers.read([str(tmp_path)])
     assert len(reading.runs) == 1
     assert sum("same content" in note for note in reading.notes) == 3
+
+
+def copies(folder: Path, n: int, **changes: object) -> None:
+    document = json.loads(gzip.decompress(files("vllm", "typical")[0].read_bytes()))
+    for i in range(n):
+        (folder / f"{i:02}.json").write_text(json.dumps({**document, **changes, "copy": i}), encoding="ascii")
+
+
+def test_thirty_copies_of_a_run_are_one_run_whatever_else_is_in_them(tmp_path: Path) -> None:
+    copies(tmp_path, 30)
+    reading = readers.read([str(tmp_path)])
+    assert (len(reading.runs), reading.runs[0].counts.attempted) == (1, 120)
+    assert sum("is not counted, its measurement is the same as" in note for note in reading.notes) == 29
+
+
+def test_five_copies_appended_to_one_file_are_one_run(tmp_path: Path) -> None:
+    data = gzip.decompress(files("vllm", "typical")[0].read_bytes())
+    (tmp_path / "r.json").write_bytes(b"\n".join([data] * 5))
+    reading = readers.read([str(tmp_path / "r.json")])
+    assert len(reading.runs) == 1
+    assert any("again in the same file" in note for note in reading.notes)
+
+
+def test_copies_of_an_aggregate_are_one_run(tmp_path: Path) -> None:
+    document = json.loads(files("vllm", "aggregate")[0].read_text(encoding="utf-8"))
+    for i in range(6):
+        (tmp_path / f"{i}.json").write_text(json.dumps({**document, "copy": i}), encoding="ascii")
+    assert len(readers.read([str(tmp_path)]).runs) == 1
+
+
+def test_runs_that_were_measured_twice_stay_two() -> None:
+    folder = ROOT / "examples" / "chat" / "good"
+    assert len(readers.read([str(folder)]).runs) == 54
 
 
 def test_a_folder_of_side_files_alone_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from . import (
     _files,
     _sidecar,
     _stated,
+    _twins,
     aiperf,
     evalscope,
     genai_bench,
@@ -137,7 +138,7 @@ def read(
         else:
             reader = forced or claim(source)
             claimed.setdefault(reader.NAME, []).append((reader, source))
-    runs = [run for group in claimed.values() for run in _read_group(group, notes)]
+    runs = _twins.once((run for group in claimed.values() for run in _read_group(group, notes)), notes)
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
         why = "".join(f"\n{note}" for note in notes[:5])

@@ -19,6 +19,7 @@ from . import _rows
 from ._source import Doc, Source
 from ._streaming import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
 
+UNSENT = 0.01  # a larger share of prompts without a row may hide failures
 WHOLE = "run the benchmark again, or use the file as the tool wrote it"
 METHOD = "numpy linear over completed requests"
 _LIMIT = 1e12  # seconds or tokens: beyond it lies no measurement, and sums would overflow
@@ -279,3 +280,11 @@ def goodput_note(doc: Doc, completed: int, *keys: str) -> list[str]:
         "requests, by bounds the file does not hold and with single-token TPOT as 0; slo-gate counts over "
         "attempted"
     ]
+
+
+def unsent(asked: int, rows: int) -> dict[str, str]:
+    """Why the attempted requests are not known, where more than 1 % of the prompts have no row."""
+    if asked - rows <= UNSENT * asked:
+        return {}
+    why = f"{asked} prompts were asked for and {rows} are in the file: the rest may have failed"
+    return {"attempted": f"{why}; run the benchmark again, or keep the file as the tool wrote it"}

@@ -67,11 +67,7 @@ def column(cells: Iterable[float | str | None]) -> Floats:
 
 def counts(rows: Requests) -> Counts:
     """How many rows of each kind."""
-    number = np.bincount(rows.status, minlength=4)
-    completed, failed = int(number[Status.COMPLETED]), int(number[Status.FAILED])
-    return Counts(
-        completed + failed, completed, failed, int(number[Status.CANCELLED]), int(number[Status.WARMUP])
-    )
+    return rows.counts
 
 
 def output_total(rows: Requests) -> float | None:

@@ -19,6 +19,7 @@ _UNITS = {"s": 1.0, "ms": 1e-3}
 _METADATA = "experiment_metadata.json"
 _AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
+_LOST_SHARE = 0.01  # of the requests sent; more without a row may hide failures
 _LOST = (
     "genai-bench keeps no record of answers of one token and of requests in flight when the run ends:"
     " neither is in the file"
@@ -98,7 +99,7 @@ def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=_reported(said, unit),
-        unsuitable={"itl": _streaming.NO_GAPS.format(TITLE)} | unsuitable,
+        unsuitable=_lost_rows(said) | ({"itl": _streaming.NO_GAPS.format(TITLE)} | unsuitable),
         notes=(
             *_rows.failure_note(table, [_message(row) for row in rows]),
             *_count_notes(said, table, rows),
@@ -226,6 +227,15 @@ def _count_notes(said: _Aggregated, table: Requests, rows: Sequence[_Row]) -> tu
         lost = said.total_arrivals - said.num_requests
         notes.append(f"{said.total_arrivals} requests were sent, {lost} of them have no row")
     return tuple(notes)
+
+
+def _lost_rows(said: _Aggregated) -> dict[str, str]:
+    """Requests that were sent and have no row, beyond those in flight at the end: they may have failed."""
+    sent, rows = said.total_arrivals, said.num_requests
+    if sent is None or sent - rows <= max(_LOST_SHARE * sent, said.num_concurrency or 0):
+        return {}
+    why = f"{sent} requests were sent and {rows} have a row: the rest may have failed"
+    return {"attempted": f"{why}; give the run more time, or fewer requests"}
 
 
 def _reported(said: _Aggregated, unit: float) -> dict[str, ToolReported]:

@@ -117,8 +117,8 @@ def _counts(source: Source, told: Told) -> tuple[Counts, dict[str, str]]:
     completed = total - failed - cancelled
     counts = Counts(completed + failed, completed, failed, cancelled)
     if told.version.startswith("0.1") and told.tool == "vllm-benchmark":
-        return counts, {"error_rate": _LOST}
-    return counts, {"error_rate": _UNSAID} if failures is None else {}
+        return counts, dict.fromkeys(("error_rate", "attempted"), _LOST)
+    return counts, dict.fromkeys(("error_rate", "attempted"), _UNSAID) if failures is None else {}
 
 
 def _count(source: Source, name: str, value: float | None) -> int | None:

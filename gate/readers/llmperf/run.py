@@ -100,6 +100,7 @@ def _read_rows(source: Source) -> Run:
     facts = _said.facts(beside.doc if beside is not None else None)
     table, streams = _table(rows)
     counts = _rows.counts(table)
+    idle = _idle(table, facts)
     streaming, unsuitable, odd = _streaming.judge(table)
     if not streams:
         streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NO_TTFT)
@@ -109,7 +110,7 @@ def _read_rows(source: Source) -> Run:
         *_rows.failure_note(table, _messages(rows)),
         *_disagreement(rows, counts),
         *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
-        *_idle(table, facts),
+        *idle,
         *_convention(table, rows),
         *odd,
         _TOKENS,
@@ -122,7 +123,7 @@ def _read_rows(source: Source) -> Run:
         counts,
         total=_rows.output_total(table),
         streaming=streaming,
-        unsuitable={**unsuitable, "itl": _NO_GAPS},
+        unsuitable={**unsuitable, "itl": _NO_GAPS} | ({"attempted": idle[0]} if idle else {}),
         notes=notes,
     )
 

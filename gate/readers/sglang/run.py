@@ -206,7 +206,7 @@ def _aggregate(doc: Doc, stated: _bench.Stated) -> _Found:
     evidence = _bench.aggregate(doc, stated, completed, "--output-details")
     unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if completed else {}
     if sent is None:
-        unsuitable["error_rate"] = _BLIND.format(completed)
+        unsuitable |= dict.fromkeys(("error_rate", "attempted"), _BLIND.format(completed))
     claimed, seen = doc.number("total_output_tokens"), _retokenized(doc)
     tokens, notes = claimed, _text_note(claimed, seen) if claimed else ()
     if claimed == completed:
@@ -289,7 +289,7 @@ def _wrapped(source: Source, doc: Doc) -> Run:
         streaming=False if _streaming.NOT_STREAMED in unsuitable.values() else None,
         definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
         tool_reported=_bench.reported(metrics, stated),
-        unsuitable={**unsuitable, "error_rate": _BLIND.format(completed)},
+        unsuitable=unsuitable | dict.fromkeys(("error_rate", "attempted"), _BLIND.format(completed)),
         notes=(f"a {doc.text('framework')} summary kept as a baseline: the run's own file has more",),
     )
 

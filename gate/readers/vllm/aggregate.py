@@ -28,6 +28,14 @@ def counts(doc: Doc) -> tuple[Counts, list[str]]:
         notes = [f"the file has no `failed`: {lost} of {asked} prompts did not complete and count as failed"]
         return Counts(asked, completed, lost), notes if lost else []
     attempted = completed + (failed or 0)
+    if asked is not None and attempted > asked:
+        why = f"contradicts itself: {completed} completed and {failed or 0} failed of {asked} prompts"
+        raise doc.source.fail(why, f"{doc.at}.completed", _bench.WHOLE)
+    if completed and doc.number("total_output_tokens") == 0:
+        why = (
+            f"{completed} requests are said to have completed without one output token: they count as failed"
+        )
+        return Counts(attempted, 0, attempted), [why]
     notes = [f"{asked} prompts were asked for, {attempted} were sent"] if (asked or 0) > attempted else []
     return Counts(attempted, completed, failed or 0), notes
 

@@ -69,11 +69,15 @@ def _marked_note(chunks: Floats, tokens: Floats) -> list[str]:
     return ["gaps hold the role and finish chunks (vLLM <= 0.27 chat): ITL is a little low, TPOT not"]
 
 
-def against_totals(doc: Doc, counts: Counts, tokens: float | None) -> list[str]:
-    """Rows against the file's own totals. Raises InputError where both cannot be true."""
+def against_totals(doc: Doc, counts: Counts, tokens: float | None) -> tuple[list[str], dict[str, str]]:
+    """Rows against the file's own totals: notes, and what must not be judged.
+
+    Raises InputError where both cannot be true.
+    """
     completed, failed, asked = doc.count("completed"), doc.count("failed"), doc.count("num_prompts")
     rows, at = counts.attempted, f"{doc.at}.completed"
     notes: list[str] = []
+    unsuitable: dict[str, str] = {}
     if completed is not None:
         said = completed + (failed or 0)
         if (failed is not None and said != rows) or said > rows or counts.completed > completed:
@@ -84,7 +88,10 @@ def against_totals(doc: Doc, counts: Counts, tokens: float | None) -> list[str]:
             notes.append(f"the tool counts {completed} completed, slo-gate {counts.completed}")
     if asked is not None and asked > rows:
         notes.append(f"{asked} prompts were asked for, {rows} were sent")
+        unsuitable |= _bench.unsent(asked, rows)
     total = doc.number("total_output_tokens")
     if total and tokens is not None and abs(total - tokens) > _rows.MISMATCH * total:
-        notes.append(f"output tokens: the rows sum to {tokens:.0f}, the file's total says {total:.0f}")
-    return notes
+        why = f"output tokens: the rows sum to {tokens:.0f}, the file's total says {total:.0f}"
+        notes.append(why)
+        unsuitable["tpot"] = f"{why}; keep the file as the tool wrote it"
+    return notes, unsuitable

@@ -91,11 +91,14 @@ def _run(source: Source, doc: Doc) -> Run:
         evidence, more = detailed.requests(doc)
         counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
         streaming, unsuitable, odd = _streaming.judge(evidence)
-        more += [*detailed.against_totals(doc, counts, tokens), *odd]
+        lines, doubtful = detailed.against_totals(doc, counts, tokens)
+        more += [*lines, *odd]
+        unsuitable = doubtful | unsuitable
     else:
         counts, more = aggregate.counts(doc)
         evidence, tokens = aggregate.evidence(doc, stated, counts), doc.number("total_output_tokens")
         unsuitable = aggregate.unsuitable(doc, stated, evidence) if counts.completed else {}
+        unsuitable |= _bench.unsent(doc.count("num_prompts") or 0, counts.attempted)
         streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
     return Run(
         input=source.name,
@@ -113,7 +116,7 @@ def _run(source: Source, doc: Doc) -> Run:
         total_output_tokens=tokens,
         streaming=streaming,
         tokenizer=doc.text("tokenizer_id"),
-        definitions=DEFINITIONS if "latencies" in doc else {**DEFINITIONS, "e2e": _REBUILT},
+        definitions=_definitions(doc),
         tool_reported=_bench.reported(doc, stated),
         unsuitable=unsuitable,
         notes=(
@@ -124,6 +127,11 @@ def _run(source: Source, doc: Doc) -> Run:
             *_queue_note(doc, load),
         ),
     )
+
+
+def _definitions(doc: Doc) -> dict[str, str]:
+    rebuilt = "ttfts" in doc and "latencies" not in doc
+    return {**DEFINITIONS, "e2e": _REBUILT} if rebuilt else dict(DEFINITIONS)
 
 
 def _refuse(doc: Doc) -> None:
