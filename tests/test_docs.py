@@ -13,6 +13,7 @@ import pytest
 
 from gate.cli import COMMANDS, cli
 from gate.errors import Exit
+from gate.readers import READERS
 from tests.conftest import ROOT, Process
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -64,6 +65,33 @@ def test_the_failure_in_the_readme_is_the_demo_s(slo_gate: Process) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for line in done.stdout.splitlines()[:2]:
         assert line in readme
+
+
+def test_every_page_and_every_reader_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in DOCS:
+        assert f"({page.relative_to(ROOT).as_posix()})" in readme, f"README.md leads nobody to {page.name}"
+    for reader in READERS:
+        assert f"`{reader.NAME}`" in readme, f"README.md does not say that {reader.NAME} is read"
+
+
+def test_every_command_and_every_reader_is_in_the_changelog() -> None:
+    text = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"slo-gate {name}" in text, name
+    for reader in READERS:
+        word = {"generic": "generic JSONL", "mlperf-endpoints": "and Endpoints"}.get(reader.NAME)
+        assert (word or reader.TITLE.split()[0].rstrip(",")) in text, reader.NAME
+    own = [path for path in ROOT.glob("gate/presets/*.yaml") if not path.name.startswith("mlperf-")]
+    assert ("seven presets" in text) is (len(own) == 7)
+
+
+def test_the_text_in_the_docs_is_what_the_demo_prints(slo_gate: Process) -> None:
+    done = slo_gate("check", "chat/regressed", "--policy", "chat/slo.yaml", cwd=ROOT / "examples")
+    page = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    sample = page.split("## Text")[1].split("```")[1].strip()
+    assert sample.startswith("FAIL ")
+    assert done.stdout.startswith(sample)
 
 
 def all_commands() -> list[tuple[str, click.Command]]:
