@@ -70,6 +70,12 @@ class Requests(Struct, frozen=True, eq=False, dict=True):  # dict: tpot_s is com
         """Completed or failed: never warm-up, never cancelled."""
         return self.status <= Status.FAILED
 
+    @property
+    def counts(self) -> Counts:
+        """How many rows of each kind."""
+        completed, failed, cancelled, warmup = np.bincount(self.status, minlength=4).tolist()
+        return Counts(completed + failed, completed, failed, cancelled, warmup)
+
     @cached_property
     def tpot_s(self) -> Floats | None:
         """(E2E - TTFT) / (output tokens - 1), NaN for one token or fewer (DESIGN section 1)."""
@@ -293,7 +299,6 @@ class EvidenceRules(Struct, frozen=True):
     requests_per_run_min: int | None = None
     tool_version_required: bool = False
     tool_name: str | None = None
-    prompts_varied: bool = False
     warmup: int | str = 0  # requests dropped from the start of each run, or "auto"
     attempted: str | None = None  # the gateway counter of answers, for metrics scraped from engines
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import Exit
 from ..model import (
     Baseline,
+    Capacity,
     Charts,
     Check,
     Comparison,
-    InputFile,
     Level,
     Objective,
     Policy,
@@ -71,41 +72,60 @@ def evaluate(
     checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
-    found = _summary.goodput_of(chosen.runs, policy) if chosen.runs else None
+    judged = _Judged(tuple(checks), verdict, code, capacity, met, compared)
+    report = _assembled(setting, runs, judged, report_only)
+    notes = (
+        *policy.notes,
+        *_top_notes(policy, chosen, prepared, today),
+        *seen.notes,
+        *report.notes,
+        *notes,
+        *_compared_notes(compared),
+    )
+    return replace(report, notes=notes, charts=_pictures(setting, runs, checks) if charts else None)
+
+
+class _Judged(Struct, frozen=True):
+    """What was decided, before it is laid out."""
+
+    checks: tuple[Check, ...]
+    verdict: Verdict
+    code: Exit
+    capacity: Capacity | None
+    met: Mapping[int, Verdict]  # of each load, by the id of its first run
+    compared: Comparison | None
+
+
+def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_only: bool) -> Report:
+    """The report of what was decided; its notes say which metrics are not shown."""
+    policy, chosen, checks = setting.policy, setting.runs, judged.checks
+    found = _summary.goodput_of(chosen, policy) if chosen else None
     found = _summary.with_interval(found, checks)
-    metrics, absent = _summary.metrics(chosen.runs) if chosen.runs else (dict.fromkeys(_columns()), [])
-    attribution = _attribution.attribute(chosen.runs, policy)
+    metrics, absent = _summary.metrics(chosen) if chosen else (dict.fromkeys(_columns()), [])
+    attribution = _attribution.attribute(chosen, policy)
     return Report(
-        verdict,
-        int(code),
-        _words.headline(verdict, int(code), policy, checks, found, report_only),
-        _words.next_action(verdict, checks, chosen.runs),
+        judged.verdict,
+        int(judged.code),
+        _words.headline(judged.verdict, int(judged.code), policy, checks, found, report_only),
+        _words.next_action(judged.verdict, checks, chosen),
         policy,
-        _inputs(runs),
-        tuple(_summary.run_report(one, policy, one in chosen.runs) for one in prepared),
-        tuple(checks),
+        _summary.inputs(runs),
+        tuple(_summary.run_report(one, policy, one in chosen) for one in setting.everything),
+        checks,
         found,
         metrics,
-        (
-            *policy.notes,
-            *_top_notes(policy, chosen, prepared, today),
-            *seen.notes,
-            *absent,
-            *notes,
-            *_compared_notes(compared),
-        ),
-        Provenance(_words.provenance(chosen.runs or prepared)),
-        change=_regression.sentence(compared, checks),
-        baseline=compared,
+        tuple(absent),
+        Provenance(_words.provenance(chosen or setting.everything)),
+        change=_regression.sentence(judged.compared, checks),
+        baseline=judged.compared,
         report_only=report_only,
         loads=tuple(
-            _summary.load_report(group, policy, group[0] in chosen.runs, met.get(id(group[0])))
-            for group in _loads.grouped(prepared).values()
+            _summary.load_report(group, policy, group[0] in chosen, judged.met.get(id(group[0])))
+            for group in _loads.grouped(setting.everything).values()
         ),
-        capacity=capacity,
+        capacity=judged.capacity,
         attribution=attribution,
-        measure_next=_next.measure_next(policy, prepared, chosen.runs, metrics, attribution),
-        charts=_pictures(policy, runs, prepared, setting, checks) if charts else None,
+        measure_next=_next.measure_next(policy, setting.everything, chosen, metrics, attribution),
     )
 
 
@@ -119,16 +139,10 @@ def _at_load(setting: Setting, runs: Sequence[Prepared], at_target: Sequence[Che
     return _validity.doubted(checks, _validity.findings(runs, policy).doubts, policy)
 
 
-def _pictures(
-    policy: Policy,
-    runs: Sequence[Run],
-    prepared: Sequence[Prepared],
-    setting: Setting,
-    checks: Sequence[Check],
-) -> Charts:
+def _pictures(setting: Setting, runs: Sequence[Run], checks: Sequence[Check]) -> Charts:
     from ._charts import charts  # only where a page is wanted: costs start-up time
 
-    return charts(policy, runs, prepared, setting, checks)
+    return charts(setting.policy, runs, setting.everything, setting, checks)
 
 
 def _columns() -> tuple[str, ...]:
@@ -217,13 +231,6 @@ def _exit(verdict: Verdict, checks: Sequence[Check], fail_on: str) -> Exit:
     if verdict is Verdict.INCONCLUSIVE:
         return Exit.INCONCLUSIVE if fail_on != "fail" or any(one.blocks for one in checks) else Exit.PASS
     return Exit.WARN if verdict is Verdict.WARN and fail_on == "warn" else Exit.PASS
-
-
-def _inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
-    files = {
-        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
-    }
-    return tuple(files.values())
 
 
 def _top_notes(

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from .. import stats, units
-from ..model import SAVED_REPORT, Aggregate, Floats, InputFile, Objective, Policy, Requests, Run
+from ..model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests
 from ._baseline import BAND, Sides
 from ._checks import CLUSTERS, SURE_FROM
 from ._counting import Unknown, metric_values
@@ -83,14 +83,6 @@ def signed(growth: float, against: float | None = None) -> str:
     if against is not None and (rounded > against) != (growth > against):
         return ("+" if growth > 0 else "") + units.show(growth, units.SHARE, against)
     return ("+" if rounded > 0 else "") + units.show(rounded, units.SHARE)
-
-
-def inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
-    """The files behind these runs, each once."""
-    files = {
-        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
-    }
-    return tuple(files.values())
 
 
 # ---- one side ---------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def prepare(run: Run, policy: Policy) -> Prepared:
     rows, notes = _drop_warmup(rows, run, policy.evidence.warmup)
     dropped = rows.status is not run.evidence.status and bool((rows.status == Status.WARMUP).any())
     window = _window(rows) if dropped else run.duration_s
-    return Prepared(run, rows, _counts(rows), window, (*notes, *_too_short(rows, run)))
+    return Prepared(run, rows, rows.counts, window, (*notes, *_too_short(rows, run)))
 
 
 _COLUMNS = (
@@ -119,14 +119,6 @@ def _window(rows: Requests) -> float | None:
     ends = np.where(np.isfinite(rows.e2e_s), rows.start_s + rows.e2e_s, rows.start_s)[judged]
     window = float(ends.max() - rows.start_s[judged].min())
     return window if window > 0 and np.isfinite(window) else None
-
-
-def _counts(rows: Requests) -> Counts:
-    number = np.bincount(rows.status, minlength=4)
-    completed, failed = int(number[Status.COMPLETED]), int(number[Status.FAILED])
-    return Counts(
-        completed + failed, completed, failed, int(number[Status.CANCELLED]), int(number[Status.WARMUP])
-    )
 
 
 def _too_short(rows: Requests, run: Run) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from ..model import (
     Run,
     Verdict,
 )
-from . import _baseline, _growth, _loads
+from . import _baseline, _growth, _loads, _summary
 from ._baseline import BAND, STORED, Sides
 from ._checks import Setting, check, missing, percent
 from ._counting import Unknown
@@ -243,7 +243,7 @@ def compare(candidate: Sequence[Prepared], sides: Sides, policy: Policy, alpha: 
     return Comparison(
         _name(sides),
         candidate[0].run.load,
-        _growth.inputs(base),
+        _summary.inputs(base),
         f"{sides.kind} (advisory)" if sides.kind == STORED else sides.kind,
         len(sides.sessions[0]),
         (len(sides.base), len(sides.candidate)),

@@ -15,11 +15,13 @@ from ..model import (
     Floats,
     Goodput,
     Histogram,
+    InputFile,
     LoadReport,
     MetricStats,
     Misses,
     Policy,
     Requests,
+    Run,
     RunReport,
     Status,
     ToolReported,
@@ -231,3 +233,11 @@ def mean_tokens(one: Prepared, column: str) -> float | None:
         return None
     known = values[(one.requests.status == Status.COMPLETED) & np.isfinite(values)]
     return float(known.mean()) if known.size else None
+
+
+def inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
+    """The files behind these runs, each once."""
+    files = {
+        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
+    }
+    return tuple(files.values())

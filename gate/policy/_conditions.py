@@ -149,7 +149,6 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
     rules: list[Objective] = []
     least: dict[str, int] = {}
     tool: Section | None = None
-    prompts = ""
     for key in section:
         if key in ("runs", "requests_per_run"):
             inner = cast(Section, section.child(key, ("min", "level"), ("min",)))
@@ -162,8 +161,8 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
             tool = cast(Section, section.child(key, ("name", "version", "level")))
             rules += _tool(tool)
         elif key == "prompts" and (stated := _stated(section, key)):
-            prompts, level = stated.choice("is", ("varied",), ""), stated.level()
-            rules.append(_rule("evidence", key, level, "varied prompts", stated.at_line("is")))
+            stated.choice("is", ("varied",), "")  # the only word there is: the rule itself says it
+            rules.append(_rule("evidence", key, stated.level(), "varied prompts", stated.at_line("is")))
     confidence = section.quantity("confidence", grammar.CONFIDENCE)
     return rules, EvidenceRules(
         confidence=0.95 if confidence is None else confidence,
@@ -172,7 +171,6 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
         requests_per_run_min=least.get("requests_per_run"),
         tool_version_required=tool is not None and "version" in tool,
         tool_name=tool.text("name", 200) if tool else None,
-        prompts_varied=prompts == "varied",
         warmup=_warmup(section),
         attempted=section.text("attempted", 200),
     )

@@ -179,7 +179,6 @@ def test_sections_other_than_objectives_are_kept() -> None:
         "requests_per_run_min": 100,
         "tool_version_required": True,
         "tool_name": None,
-        "prompts_varied": True,
         "warmup": "auto",
         "attempted": None,
     }
