@@ -164,6 +164,20 @@ def test_dark_light_and_paper_have_their_own_colours(opened: Opened) -> None:
     assert not page.locator("nav").is_visible()
 
 
+def test_on_paper_no_table_is_cut_off(chromium: Any, report: Path) -> None:
+    context = chromium.new_context(viewport={"width": 718, "height": 1000})  # A4 less its margins
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.emulate_media(media="print")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    cut = page.evaluate(
+        """[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1)
+            .map((one) => one.getAttribute('aria-label'))"""
+    )
+    assert cut == []
+    context.close()
+
+
 def test_a_narrow_screen_scrolls_tables_and_not_the_page(chromium: Any, report: Path) -> None:
     context = chromium.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
