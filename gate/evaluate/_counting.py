@@ -156,6 +156,7 @@ class Good(Struct, frozen=True, eq=False):
     score: Floats
     failed: Bools
     missed: dict[str, Bools]  # metric -> broke a bound of it
+    applied: bool = True  # whether a completed request was in the scope of any bound
 
     @property
     def good(self) -> Bools:
@@ -186,6 +187,7 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
     completed = rows.status == Status.COMPLETED
     score = np.where(failed, np.inf, 0.0)
     missed = {bound.metric: np.zeros(len(rows), dtype=bool) for bound in bounds}
+    applied = False
     for bound in bounds if completed.any() else ():
         column = column_of(rows, bound.metric)
         if column is None:
@@ -193,6 +195,7 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
         scope = completed & _in_scope(rows, bound.when)
         if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
             scope &= ~_single_token(rows)
+        applied = applied or bool(scope.any())
         ratio = np.where(np.isnan(column), np.inf, column / bound.max_s)
         # Division may round a value a hair above its bound to 1: the comparison itself decides.
         ratio = np.where(
@@ -201,7 +204,8 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
         score = np.where(scope, np.maximum(score, ratio), score)
         missed[bound.metric] |= scope & ~(column <= bound.max_s)
     judged = rows.attempted
-    return Good(score[judged], failed[judged], {metric: rows_[judged] for metric, rows_ in missed.items()})
+    broke = {metric: rows_[judged] for metric, rows_ in missed.items()}
+    return Good(score[judged], failed[judged], broke, applied)
 
 
 def _joint(

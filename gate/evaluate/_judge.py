@@ -41,9 +41,13 @@ def _latency(objective: Objective, setting: Setting) -> Check:
 
 def _goodput(objective: Objective, setting: Setting) -> Check:
     parts: list[Part] = []
+    applied = not any(one.counts.completed for one in setting.runs)
     for one in setting.runs:
         found = goodput(one, setting.policy.goodput_bounds, setting.policy)
         parts.append(Exact(found.score, 1.0) if isinstance(found, Good) else found)
+        applied = applied or not isinstance(found, Good) or found.applied
+    if not applied:
+        raise Unknown("no completed request is in the scope of a bound of goodput")
     return _share_check(objective, parts, setting)
 
 
@@ -111,6 +115,10 @@ def _confident(
     upper = f"{percent(1 - setting.alpha / setting.m)} upper bound {percent(test.upper, share)}"
     worth = _worth(test, len(setting.runs))
     counted = _count(objective, n, met)
+    if test.unit == "requests" and test.verdict != "undecided":  # a share of 100 %: there is no interval
+        facts |= {"interval": None, "interval_of": None, "n_eff": None, "deff": None}
+        verdict = Verdict.PASS if test.verdict == "pass" else Verdict.FAIL
+        return check(objective, verdict, f"{counted}; decided by count", **facts)
     if test.verdict == "pass":
         reason = f"{counted}; {lower} >= {percent(share)}. {worth}"
         return check(objective, Verdict.PASS, reason, **facts)
@@ -218,6 +226,10 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     reason = f"{failed:,} of {attempted:,} requests failed ({text}); judged on the count, without an interval"
     if rate > objective.bound:
         return check(objective, Verdict.FAIL, reason, **facts)
+    if attempted < SURE_FROM and setting.policy.evidence.decide != "point":
+        why = f"{reason}; fewer than {SURE_FROM} requests decide nothing"
+        more = SURE_FROM - attempted
+        return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", more_requests=more, **facts)
     headroom = objective.bound / rate if rate else None
     return check(objective, Verdict.PASS, reason, headroom=headroom, **facts)
 

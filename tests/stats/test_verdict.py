@@ -79,7 +79,16 @@ def test_a_bound_of_all_or_none_is_decided_by_count():
     def verdict(met, n, share):
         return stats.test_share(stats.units_from_counts([n], [met]), share).verdict
 
-    assert [verdict(1, 1, 1.0), verdict(9999, 10000, 1.0), verdict(0, 1, 0.0)] == ["pass", "fail", "pass"]
+    assert [verdict(100, 100, 1.0), verdict(9999, 10000, 1.0), verdict(0, 100, 0.0)] == [
+        "pass",
+        "fail",
+        "pass",
+    ]
+    assert [verdict(99, 99, 1.0), verdict(1, 1, 1.0), verdict(0, 1, 1.0)] == [
+        "undecided",
+        "undecided",
+        "fail",
+    ]
     result = stats.test_share(stats.units([np.array([0.5, math.inf])], 1.0), 1.0)
     assert (result.verdict, result.lower, result.upper, result.unit) == ("fail", 0.5, 0.5, "requests")
 
