@@ -19,12 +19,16 @@ LINE = '{"ttft_s": 0.1, "e2e_s": 1.0, "output_tokens": 50, "padding": "%s"}\n'
 POLICY = "version: 1\nname: long\nslo: {ttft: {p90: 1s}}\n"
 
 
-def write_long(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 213 MB of results and a policy: a little more than what gets a bar."""
+    folder = tmp_path_factory.mktemp("long")
     (folder / "slo.yaml").write_text(POLICY, encoding="utf-8")
     lines = LINE % ("x" * 1000) * 10_000
     with (folder / "long.jsonl").open("w", encoding="ascii") as file:
         for _ in range(20):
             file.write(lines)
+    return folder
 
 
 def on_a_terminal(folder: Path, name: str, **env: str) -> str:
@@ -52,21 +56,19 @@ def on_a_terminal(folder: Path, name: str, **env: str) -> str:
     return seen.decode("utf-8")
 
 
-def test_a_long_read_on_a_terminal_shows_share_rate_and_remaining_time(tmp_path: Path) -> None:
-    write_long(tmp_path)
-    seen = on_a_terminal(tmp_path, "long.jsonl")
+def test_a_long_read_on_a_terminal_shows_share_rate_and_remaining_time(long: Path) -> None:
+    seen = on_a_terminal(long, "long.jsonl")
     assert "reading" in seen
     assert "%" in seen
     assert "B/s" in seen
     assert ":" in seen
-    assert "\x1b[" not in on_a_terminal(tmp_path, "long.jsonl", TERM="dumb")
+    assert "\x1b[" not in on_a_terminal(long, "long.jsonl", TERM="dumb")
 
 
-def test_a_short_read_and_a_log_show_nothing(tmp_path: Path, slo_gate: Process) -> None:
-    write_long(tmp_path)
-    (tmp_path / "short.jsonl").write_text(LINE % "x" * 200, encoding="ascii")
-    assert on_a_terminal(tmp_path, "short.jsonl") == ""
-    assert slo_gate("check", "long.jsonl", "--policy", "slo.yaml").stderr == ""
+def test_a_short_read_and_a_log_show_nothing(long: Path, slo_gate: Process) -> None:
+    (long / "short.jsonl").write_text(LINE % "x" * 200, encoding="ascii")
+    assert on_a_terminal(long, "short.jsonl") == ""
+    assert slo_gate("check", "long.jsonl", "--policy", "slo.yaml", cwd=long).stderr == ""
 
 
 @pytest.mark.parametrize("packed", [False, True])
