@@ -383,6 +383,41 @@ def test_the_other_commands_answer(arguments: list[str], folder: Path, slo_gate:
     assert done.stdout.strip()
 
 
+@pytest.mark.parametrize("option", ["--json", "--junit", "--markdown", "--html"])
+@pytest.mark.parametrize("target", ["bad.jsonl", "slo.yaml"])
+def test_an_output_never_overwrites_what_is_read(
+    option: str, target: str, folder: Path, slo_gate: Process
+) -> None:
+    before = (folder / target).read_bytes()
+    done = slo_gate("check", "bad.jsonl", "--policy", "slo.yaml", option, target)
+    assert (done.returncode, "would overwrite" in done.stderr) == (2, True)
+    assert (folder / target).read_bytes() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
+@pytest.mark.parametrize(("name", "code"), [("good.jsonl", 0), ("bad.jsonl", 1)])
+def test_a_stdout_that_cannot_be_written_does_not_change_the_verdict(
+    redirect: str, name: str, code: int, folder: Path
+) -> None:
+    command = f"{sys.executable} -m gate check {name} --json r.json {redirect}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert json.loads((folder / "r.json").read_text())["exit_code"] == code
+
+
+def test_policy_validate_checks_every_profile_without_one_being_named(
+    folder: Path, slo_gate: Process
+) -> None:
+    text = POLICY + "profiles: {pr: {undecided: lean}, nightly: {undecided: allow}}\n"
+    (folder / "slo.yaml").write_text(text, encoding="utf-8")
+    done = slo_gate("policy", "validate", "slo.yaml")
+    assert (done.returncode, done.stdout) == (0, "slo.yaml: valid, 1 objectives, profiles pr, nightly\n")
+
+
 def test_policy_validate_names_the_line(folder: Path, slo_gate: Process) -> None:
     (folder / "slo.yaml").write_text(POLICY.replace("p90", "p900"), encoding="utf-8")
     done = slo_gate("policy", "validate", "slo.yaml")

@@ -6,6 +6,7 @@ Only click and errors are imported at the top of these modules; each command imp
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -58,7 +59,12 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """The whole program; returns the exit code (docs/exit-codes.md)."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if (
+            getattr(sys, name) is None
+        ):  # closed by the caller: what is said goes nowhere, the code still counts
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:

@@ -103,6 +103,10 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
     places = [target if target == "-" else os.path.realpath(target) for _, target in outputs]
+    read = [options.get("policy_path"), *(options.get("results") or ()), *(options.get("baseline") or ())]
+    for (name, target), place in zip(outputs, places, strict=True):
+        if place in {os.path.realpath(path) for path in read if path and path != "-"}:
+            raise UsageError(f"the {name} report would overwrite what is read", target, "name another file")
     for (_, target), place in zip(outputs, places, strict=True):
         if places.count(place) > 1:
             name = "stdout" if target == "-" else target
@@ -202,8 +206,10 @@ def _to_stdout(text: str) -> None:
     try:
         click.echo(text, nl=not text.endswith("\n"), color=True)  # whether to colour is decided elsewhere
         sys.stdout.flush()
-    except BrokenPipeError:  # `| head`: the reader has left, the verdict still holds
+    except OSError as error:  # `| head` has left, or the disk is full: the verdict still holds
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"warning: stdout cannot be written: {error.strerror}", err=True)
 
 
 def _terminal(report: AnyReport) -> str:

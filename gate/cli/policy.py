@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,17 +22,20 @@ def command() -> None:
 
 @command.command(name="validate")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--profile", metavar="NAME", help="Also check this profile.")
-def policy_validate(files: Sequence[str], profile: str | None) -> int:
-    """Check policy FILES against the rules and against the published schema."""
+def policy_validate(files: Sequence[str]) -> int:
+    """Check policy FILES, with every profile, against the rules and against the published schema."""
     from .. import policy
     from ..policy._published import faults
+    from ..units import printable
 
     for file in files:
-        loaded = policy.load(file, profile=profile)
-        for fault in faults(policy.document(Path(file).read_bytes(), file)):
+        data = policy.content(file)
+        found = policy.versions(data, file)
+        for fault in faults(policy.document(data, file)):
             raise UsageError(f"valid for slo-gate, but not for the published schema: {fault}", file)
-        click.echo(f"{file}: valid, {len(loaded.objectives)} objectives")
+        profiles = [name for name in found if name is not None]
+        named = f", profiles {', '.join(profiles)}" if profiles else ""
+        click.echo(printable(f"{file}: valid, {len(found[None].objectives)} objectives{named}"))
     return Exit.PASS
 
 

@@ -37,8 +37,9 @@ def command(**options: Any) -> int:
     """Show goodput of benchmark RESULTS as the policy's bounds move, one by one."""
     from .. import readers
     from ..evaluate._whatif import whatif
+    from ..model import REQUEST_METRICS
 
-    ranges = {name: _span(options[name], name) for name in ("ttft", "tpot", "e2e") if options[name]}
+    ranges = {name: _span(options[name], name) for name in REQUEST_METRICS if options[name]}
     policy = chosen_policy(options)
     if not options["results"]:
         raise UsageError("no result file is named", "", "slo-gate whatif results.json --policy slo.yaml")
