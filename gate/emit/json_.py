@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ..model import (
+    REQUEST_METRICS,
     AnyReport,
     Attribution,
     Capacity,
@@ -35,7 +36,7 @@ from ..model import (
 
 SCHEMA_VERSION = 1
 _METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
-_CAUSES = ("ttft", "tpot", "e2e", "several", "failed")
+_CAUSES = (*REQUEST_METRICS, "several", "failed")
 _PARTS = ("client_queue", "server_queue", "rest")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

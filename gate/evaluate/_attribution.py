@@ -33,7 +33,7 @@ from ._prepare import Prepared
 WORST = 10  # requests named one by one
 UNEVEN = 1.5  # times an equal share of the misses: a run beyond it is worth looking at
 QUARTERS = 4  # of the requests, by length: as many misses can be seen in each
-_CAUSES = ("ttft", "tpot", "e2e", "several", "failed")
+_CAUSES = (*REQUEST_METRICS, "several", "failed")
 
 
 class _Judged(Struct, frozen=True, eq=False):

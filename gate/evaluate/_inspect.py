@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import units
-from ..model import METRICS, Aggregate, Histogram, Inspection, Policy, Requests, Run
+from ..model import METRICS, REQUEST_METRICS, Aggregate, Histogram, Inspection, Policy, Requests, Run
 from . import _summary
 from ._counting import column_of
 from ._prepare import Prepared, prepare
@@ -31,7 +31,7 @@ def _abilities(one: Prepared) -> tuple[dict[str, str], dict[str, str]]:
         if metric not in unjudged:
             how, known = _metric(one, metric)
             (judged if known else unjudged)[metric] = how
-    blind = [metric for metric in ("ttft", "tpot", "e2e") if metric in unjudged]
+    blind = [metric for metric in REQUEST_METRICS if metric in unjudged]
     if len(blind) == 3 or one.counts.attempted == 0:
         unjudged["goodput"] = "no bound could be judged" if blind else "no request was attempted"
     elif one.requests is None:

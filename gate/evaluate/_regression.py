@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from .. import stats, units
 from ..model import (
+    METRICS,
     Baseline,
     Change,
     Check,
@@ -225,7 +226,7 @@ def compare_loads(runs: Sequence[Run], baseline: Baseline, evidence: EvidenceRul
 
 def compare(candidate: Sequence[Prepared], sides: Sides, policy: Policy, alpha: float) -> Comparison:
     """P50, P90 and P99 of every metric, and the policy's own percentiles, with intervals at `alpha`."""
-    asked = {(m, p): None for m in ("ttft", "tpot", "itl", "e2e") for p in (0.5, 0.9, 0.99)}
+    asked = {(m, p): None for m in METRICS for p in (0.5, 0.9, 0.99)}
     asked |= {(o.metric, o.share or 0.0): None for o in policy.objectives if o.kind is Kind.REGRESSION}
     changes: list[Change] = []
     notes = list(sides.notes)
@@ -252,7 +253,7 @@ def compare(candidate: Sequence[Prepared], sides: Sides, policy: Policy, alpha: 
     )
 
 
-_ORDER = ("ttft", "tpot", "itl", "e2e")
+_ORDER = METRICS
 
 
 def _change(growth: Growth, metric: str, statistic: str, alpha: float) -> Change:

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from .. import stats
 from ..model import (
+    METRICS,
+    REQUEST_METRICS,
     Aggregate,
     Check,
     Counts,
@@ -30,7 +32,7 @@ from ..model import (
 from ._counting import Good, Range, Unknown, column_of, goodput
 from ._prepare import Prepared
 
-COLUMNS = ("ttft", "tpot", "itl", "e2e")
+COLUMNS = METRICS
 _KINDS = {Requests: "requests", Histogram: "histogram", Aggregate: "aggregate"}
 SHOWN = (50.0, 90.0, 99.0)
 
@@ -168,7 +170,7 @@ def _good_tokens(one: Prepared, part: Good) -> float | None:
 
 
 def _misses(parts: Sequence[Good]) -> Misses:
-    number = dict.fromkeys(("ttft", "tpot", "e2e", "several", "failed"), 0)
+    number = dict.fromkeys((*REQUEST_METRICS, "several", "failed"), 0)
     for part in parts:
         broken = sum(
             (missed.astype(np.int64) for missed in part.missed.values()), np.zeros(part.score.size, int)

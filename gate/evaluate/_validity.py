@@ -14,7 +14,19 @@ import numpy as np
 from msgspec import Struct
 
 from .. import stats, units
-from ..model import Baseline, Bools, Check, Floats, Kind, Policy, Requests, Run, Status
+from ..model import (
+    METRICS,
+    REQUEST_METRICS,
+    Baseline,
+    Bools,
+    Check,
+    Floats,
+    Kind,
+    Policy,
+    Requests,
+    Run,
+    Status,
+)
 from ._checks import CLUSTERS, doubt, uncounted
 from ._counting import column_of
 from ._prepare import Prepared
@@ -33,7 +45,7 @@ MEASURED = 20  # different E2E that measured requests have at least
 LOST = 0.01  # share of rows missing or double that cannot decide a P99
 SAME_LEAST, LENGTHS_LEAST = 50, 10  # equal lists of prompt lengths this long and varied are no accident
 
-SHARES = ("ttft", "tpot", "itl", "e2e", "goodput", "error_rate")
+SHARES = (*METRICS, "goodput", "error_rate")
 
 
 class Findings(Struct, frozen=True):
@@ -153,7 +165,7 @@ def _repeats(runs: Sequence[Prepared]) -> list[str]:
 def _drift(runs: Sequence[Prepared]) -> list[str]:
     """Medians that move by more than 5 % from the first half of a run to the second, beyond chance."""
     moved = []
-    for metric in ("ttft", "tpot", "e2e"):
+    for metric in REQUEST_METRICS:
         shift = _halves(runs, metric)
         if shift is None or abs(shift.estimate) <= math.log1p(DRIFT):
             continue

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 import msgspec
 
 from ..errors import UsageError
-from ..model import SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
+from ..model import METRICS, SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
 from . import _files, _side_files, read
 from ._source import BROKEN, Source
 
 _REPORT = re.compile(r'\s*\{\s*"schema_version"\s*:\s*1\s*,\s*"verdict"\s*:')
-_METRICS = ("ttft", "tpot", "itl", "e2e")
+_METRICS = METRICS
 _MOST_RUNS = 10_000
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from .. import units
 from ..emit import _format as inert
-from ..model import Kind, Level, Objective, Policy, RequestBound
+from ..model import REQUEST_METRICS, Kind, Level, Objective, Policy, RequestBound
 from ._ci import compares
 from ._plan import Plan
 from ._script import until_certain
 from ._tools import Tool
 
-_METRICS = ("ttft", "tpot", "e2e")
+_METRICS = REQUEST_METRICS
 _STATISTICS = ("p50", "p90", "p99")
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from ...model import Aggregate, Counts, Run, Summary, ToolReported
+from ...model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
 from .._source import Doc, Source
 from . import DEFINITIONS, TITLE, files
 
@@ -203,7 +203,7 @@ def reported(
 
 def _unsuitable(doc: Doc, summaries: Mapping[str, Summary], facts: files.Facts) -> dict[str, str]:
     why = {}
-    for metric in ("ttft", "tpot", "itl", "e2e"):
+    for metric in METRICS:
         one = summaries.get(metric)
         if one is None or not (one.percentiles or one.max):
             why[metric] = _NO_PERCENTILE.format(metric.upper())

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from ...model import Buckets, Floats
+from ...model import METRICS, Buckets, Floats
 from . import engines
 from .engines import Engine, Labels
 from .scrapes import Key, Scrape, Wanted
@@ -202,7 +202,7 @@ def _counts(change: Mapping[Key, float], metric: str) -> dict[Key, float]:
 
 
 def _histograms(window: Window, change: Mapping[Key, float]) -> None:
-    for metric in ("ttft", "tpot", "itl", "e2e"):
+    for metric in METRICS:
         name = metric if _counts(change, metric) else _METRICS.get(metric, metric)
         if (buckets := _buckets(window.engine, change, name)) is not None:
             window.buckets[metric] = buckets
