@@ -110,9 +110,9 @@ def commands_page() -> str:
     """docs/commands.md, made from --help."""
     lines = ["# Commands", "", "Made from `--help`; a test holds it to that.", ""]
     for name, command in all_commands():
-        context = click.Context(
-            command, info_name=f"slo-gate {name}", max_content_width=100, terminal_width=100
-        )
+        settings = {**cli.context_settings, "terminal_width": 100}
+        parent = click.Context(cli, info_name="slo-gate", **settings)
+        context = click.Context(command, parent=parent, info_name=name, **settings)
         text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
         lines += [f"## {name}", "", "```", text, "```", ""]
     return "\n".join(lines)

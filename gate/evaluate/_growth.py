@@ -55,6 +55,9 @@ class _Side(Struct, frozen=True, eq=False):
 def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
     """The growth of the objective's percentile. Raises Unknown and Unbounded."""
     completed = any(isinstance(one.evidence, Aggregate) for one in (*sides.base, *sides.candidate))
+    sent = sum(one.counts.attempted for one in sides.candidate)
+    if sent >= SURE_FROM and not any(one.counts.completed for one in sides.candidate):
+        raise Unbounded(f"unbounded: none of {sent:,} requests completed")
     base, candidate = (_side(runs, objective, policy, completed) for runs in (sides.base, sides.candidate))
     _reachable(sides, base, candidate, objective)
     if sides.kind == BAND:

@@ -61,6 +61,8 @@ def _absent(metric: str, runs: Sequence[Prepared]) -> str:
         return "no request completed"
     if metric == "itl" and any(one.requests is not None for one in runs):
         return "gaps are decoded only when a rule asks for them"
+    if len(runs) > 1 and not any(one.requests is not None for one in runs):
+        return "percentiles of several aggregates cannot be pooled; `runs` in the JSON has each"
     return "the files do not give it"
 
 

@@ -225,6 +225,13 @@ def test_failures_that_push_a_percentile_out_of_reach_are_a_fact() -> None:
     assert "unbounded: 3% of 1,500 requests failed" in only(report).reason
 
 
+def test_a_candidate_that_answers_nothing_is_a_fact_too() -> None:
+    lost = build(JITTER, name="b", status=[Status.FAILED] * 300)
+    report = judge(make_policy(growth("ttft", 99, 0.5)), lost, build(JITTER), same_session=True)
+    assert only(report).verdict is Verdict.FAIL
+    assert "none of 1,500 requests completed" in only(report).reason
+
+
 def test_a_baseline_that_failed_itself_proves_nothing() -> None:
     status = [Status.FAILED] * 9 + [Status.COMPLETED] * 291
     report = judge(
