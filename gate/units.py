@@ -128,8 +128,11 @@ def _name(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` on one line without control characters, so that a file cannot drive a terminal or a log."""
+    """`text` on one line without control characters, so that a file cannot drive a terminal or a log.
+
+    A CI runner obeys `##[command]` anywhere in a line, so # stands alone.
+    """
     kept = "".join(
         c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
-    return " ".join(kept.split())
+    return re.sub("#(?=#)", "# ", " ".join(kept.split()))

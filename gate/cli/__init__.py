@@ -7,7 +7,6 @@ Only click and errors are imported at the top of these modules; each command imp
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -116,20 +115,15 @@ def _show(error: GateError) -> None:
 
 
 def _complain(message: str, where: str, hint: str) -> None:
-    first, *rest = message.splitlines() or [""]
-    lead = f"error: {inert(where)}: " if where else "error: "
-    click.echo(lead + inert(first), err=True)
-    for line in rest:  # never at the start of a line: a CI system may read commands there
-        click.echo(f"  - {inert(line)}", err=True)
-    if hint:
-        click.echo(f"hint: {inert(hint)}", err=True)
-
-
-def inert(text: str) -> str:
-    """`text` on one line; a CI runner obeys `##[command]` anywhere in a line, so # stands alone."""
     from ..units import printable
 
-    return re.sub("#(?=#)", "# ", printable(text))
+    first, *rest = message.splitlines() or [""]
+    lead = f"error: {printable(where)}: " if where else "error: "
+    click.echo(lead + printable(first), err=True)
+    for line in rest:  # never at the start of a line: a CI system may read commands there
+        click.echo(f"  - {printable(line)}", err=True)
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)
 
 
 def _context_of(error: click.ClickException) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..units import show
-from . import inert
+from ..units import printable, show
 
 if TYPE_CHECKING:
     from ..bench import Event
@@ -28,13 +27,13 @@ class Progress:
         """Show one event."""
         if event.kind in ("failed", "resumed"):
             self.clear()
-            click.echo(f"slo-gate run: {inert(event.text)}", err=True)
+            click.echo(f"slo-gate run: {printable(event.text)}", err=True)
             return
         if not self.live:
             return
         if event.report is not None:
             self._interval = _interval(event.report)
-        parts = [inert(event.text), f"{event.used:.0%} of the budget used", inert(self._interval)]
+        parts = [printable(event.text), f"{event.used:.0%} of the budget used", printable(self._interval)]
         line = " | ".join(part for part in parts if part)
         click.echo("\r\x1b[2K" + line[: _columns() - 1], err=True, nl=False)
         self._shown = True

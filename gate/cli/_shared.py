@@ -255,11 +255,11 @@ def write_error(error: Exception, outputs: Outputs, settings: Settings | None = 
 
 
 def _replace(report: AnyReport, name: str, target: str, settings: Settings | None, told: Exception) -> None:
-    from . import inert
+    from ..units import printable
 
     try:
         with ExitStack() as stack:
             _fill(_opened(name, target, stack), name, target, _rendered(report, name, target, settings))
     except UsageError as error:
         if (error.message, error.where) != (getattr(told, "message", ""), getattr(told, "where", "")):
-            click.echo(f"error: {inert(target)}: {inert(error.message)}", err=True)
+            click.echo(f"error: {printable(target)}: {printable(error.message)}", err=True)

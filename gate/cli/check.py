@@ -79,11 +79,11 @@ def command(**options: Any) -> int:
     """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
     junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
-    if options["html"]:
-        from ..emit import _engine
-
-        _engine.warm_up()
     try:
+        if options["html"]:
+            from ..emit import _engine
+
+            _engine.warm_up()
         junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
     except Exception as error:

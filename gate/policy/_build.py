@@ -31,7 +31,16 @@ _KEYS = {
     "slo": METRICS,
     "limits": ("error_rate", "headroom", "throughput"),
     "regression": (*METRICS, "required"),
-    "evidence": ("confidence", "decide", "runs", "requests_per_run", "tool", "prompts", "warmup", "attempted"),
+    "evidence": (
+        "confidence",
+        "decide",
+        "runs",
+        "requests_per_run",
+        "tool",
+        "prompts",
+        "warmup",
+        "attempted",
+    ),
     "semantics": ("cancelled", "single_token_tpot"),
     "goodput": ("min", "request", "level"),
 }

@@ -43,7 +43,8 @@ def test_share(units: Units, share: float, *, alpha: float = 0.05, m: int = 1) -
 
     Pass is tested at alpha / 2 (the other half pays for congestion the sample did not happen to
     contain), fail at alpha / m, where any of `m` rules fails the gate. A share of 0 or 1 is decided by
-    count: one miss fails it, and no miss of 100 requests or more passes it. Fewer than 100 requests or 30 independent ones never decide, nor do counts of fewer than five
+    count: one miss fails it, and no miss of 100 requests or more passes it. Fewer than 100 requests or
+    30 independent ones never decide, nor do counts of fewer than five
     runs. O(units). Raises ValueError for alpha outside (0, 0.5], m < 1 or a share outside [0, 1].
     """
     if not (0.0 < alpha <= 0.5 and m >= 1):

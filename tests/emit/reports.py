@@ -246,8 +246,9 @@ def failing() -> Report:
         goodput=GOODPUT_BAD,
         checks=(TTFT_WARN, TTFT_FAIL, make_check(), E2E_PASS, GOODPUT_FAIL, ERRORS_PASS, REGRESSION),
         attribution=ATTRIBUTION,
-        measure_next="More runs: One run does not show how much runs differ; repeat the benchmark 4 more times "
-        "with other seeds. Sensitivity to prompt length: the median TTFT grows from 151.1 ms to 320 ms.",
+        measure_next="More runs: One run does not show how much runs differ; repeat the benchmark 4 more "
+        "times with other seeds. Sensitivity to prompt length: the median TTFT grows from 151.1 ms "
+        "to 320 ms.",
     )
 
 

@@ -24,7 +24,7 @@ GOOD = ROOT / "examples" / "chat" / "good"
 def test_the_shortest_call_writes_a_policy_that_validates(slo_gate: Process, tmp_path: Path) -> None:
     done = slo_gate("init", "--for", "chat")
     assert done.returncode == 0, done.stderr
-    assert slo_gate("policy", "validate", "slo.yaml", "--profile", "pr").returncode == 0
+    assert slo_gate("policy", "validate", "slo.yaml").returncode == 0
     assert "load" not in yaml.safe_load((tmp_path / "slo.yaml").read_text())["workload"]
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from gate import policy
+from gate.cli import cli
 from gate.cli.check import command as check
 from gate.evaluate import describe
 from gate.recipe import FILES, TOOLS, markdown, recipe
@@ -64,7 +65,8 @@ def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system
     line = next(line.strip() for line in text.replace(" \\\n", " ").splitlines() if "slo-gate check" in line)
     words = shlex.split(line.replace("$GITHUB_STEP_SUMMARY", "summary.md"))
     assert words[:3] == ["slo-gate", "check", "results/head"]
-    context = check.make_context("check", words[2:])
+    parent = click.Context(cli, **cli.context_settings)  # a command keeps the --help of its first context
+    context = check.make_context("check", words[2:], parent=parent)
     assert isinstance(context, click.Context)
     assert context.params["profile"] == "pr"
     assert context.params["baseline"] == ("results/base",)
