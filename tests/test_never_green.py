@@ -8,13 +8,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gate import policy, readers
 from gate.errors import InputError
 from gate.evaluate import evaluate
+from gate.evaluate._repeats import repeats
 from gate.model import Report, Verdict
 from tests.conftest import FIXTURES, ROOT
+from tests.runs import make_requests
 
 LOOSE = (
     "slo: {ttft: {p50: 60s}, tpot: {p50: 60s}, e2e: {p50: 60s}}\n"
@@ -132,3 +135,64 @@ def test_rows_repeated_with_their_start_are_not_more_requests(tmp_path: Path) ->
     report = judge("slo: {ttft: {p50: 5s}}\n", path)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert any("same start" in check.reason for check in report.checks)
+
+
+def measured(n: int, seed: int) -> list[dict[str, Any]]:
+    """Rows of a harness that keeps no start, timed by a fine clock."""
+    ttft = np.random.default_rng(seed).uniform(0.05, 0.15, n)
+    return [{"ttft_s": t, "e2e_s": t * 3, "output_tokens": 9, "error": None} for t in ttft.tolist()]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+P97 = "slo: {ttft: {p97: 250ms}}\n"
+
+
+def test_five_measurements_pass_where_one_is_too_small(tmp_path: Path) -> None:
+    paths = [lines(tmp_path / f"{i}.jsonl", measured(150, i)) for i in range(5)]
+    assert judge(P97, paths[0]).verdict is Verdict.INCONCLUSIVE
+    assert judge(P97, *paths).verdict is Verdict.PASS
+
+
+def test_one_measurement_in_another_order_is_not_more_runs(tmp_path: Path) -> None:
+    rows = measured(150, 1)
+    paths = [lines(tmp_path / f"{i}.jsonl", rows[i * 9 :] + rows[: i * 9]) for i in range(5)]
+    report = judge(P97, *paths)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert any("100.0% of the requests of" in check.reason for check in report.checks)
+
+
+def test_a_copy_without_its_failures_does_not_dilute_them(tmp_path: Path) -> None:
+    failed = {"ttft_s": None, "e2e_s": None, "output_tokens": 0, "error": "HTTP 503"}
+    whole = lines(tmp_path / "whole.jsonl", [*measured(140, 1), *([failed] * 10)])
+    filtered = lines(tmp_path / "filtered.jsonl", measured(140, 1))
+    rule = "slo: {ttft: {p50: 60s}}\nlimits: {error_rate: {max: 5%}}\n"
+    assert judge(rule, whole).verdict is Verdict.FAIL  # 10 of 150
+    assert judge(rule, whole, filtered).verdict is not Verdict.PASS  # 10 of 290
+
+
+def test_rows_repeated_without_a_start_are_not_more_requests(tmp_path: Path) -> None:
+    path = lines(tmp_path / "run.jsonl", measured(150, 1) * 4)
+    report = judge(P97, path)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert any("75.0% of the requests of" in check.reason for check in report.checks)
+
+
+def test_a_clock_of_milliseconds_makes_equal_rows_by_chance(tmp_path: Path) -> None:
+    rows = [
+        {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}
+        for row in measured(900, 1)
+    ]
+    assert judge(P97, lines(tmp_path / "run.jsonl", rows)).verdict is Verdict.PASS
+
+
+def test_copies_are_found_in_a_sample_of_many_rows() -> None:
+    ttft = np.random.default_rng(1).uniform(0.05, 0.15, 200_000)
+    rows, other = make_requests(ttft, ttft * 3), make_requests(ttft[::-1] + 1e-9, ttft[::-1] * 3 + 1e-9)
+    assert [
+        share for _, share in repeats([("a", rows), ("b", make_requests(ttft[::-1], ttft[::-1] * 3))])
+    ] == [1.0]
+    assert list(repeats([("a", rows), ("b", other)])) == []

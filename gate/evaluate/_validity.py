@@ -30,6 +30,7 @@ from ..model import (
 from ._checks import CLUSTERS, doubt, uncounted
 from ._counting import column_of
 from ._prepare import Prepared
+from ._repeats import repeats
 
 DRIFT = 0.05  # between the medians of the halves of a run
 DRIFT_SURE = 0.005  # each side: drift is looked for in three metrics of every benchmark
@@ -41,7 +42,6 @@ IDLE = 0.5  # mean requests in flight over the declared concurrency
 FILLED = 3  # requests a slot: with fewer, ramp-up and ramp-down are most of the run
 STREAK_LEAST = 10  # failures in a row
 BY_CHANCE = 1e-3  # how probable such a streak may be if failures were independent
-MEASURED = 20  # different E2E that measured requests have at least
 LOST = 0.01  # share of rows missing or double that cannot decide a P99
 SAME_LEAST, LENGTHS_LEAST = 50, 10  # equal lists of prompt lengths this long and varied are no accident
 
@@ -354,28 +354,12 @@ def _longest(flags: Bools) -> tuple[int, int]:
     return int(ends[at] - starts[at]), int(starts[at])
 
 
-def _repeated(rows: Requests) -> int:
-    """Rows that repeat another one to the last digit of its start, TTFT and E2E."""
-    times = [column for column in (rows.start_s, rows.ttft_s, rows.e2e_s) if column is not None]
-    if rows.start_s is None or len(times) < 2:
-        return 0
-    judged = rows.attempted & np.all([np.isfinite(column) for column in times], axis=0)
-    table = np.stack([column[judged] for column in times], axis=1)
-    kinds = len(np.unique(table[:, -1]))
-    if 1 < kinds < MEASURED or (kinds == 1 and len(np.unique(table[:, 0])) > 1):
-        return 0  # times that hardly differ were made by hand, and slots start together
-    first = table[np.lexsort(table.T)]
-    return int((first[1:] == first[:-1]).all(axis=1).sum())
-
-
 def _rows_lost(runs: Sequence[Prepared]) -> Iterator[tuple[str, bool]]:
-    """Ids that occur twice, and numbers missing from ids that count up."""
+    """Rows that stand twice, ids that occur twice, and numbers missing from ids that count up."""
+    yield from (
+        (text, share > LOST) for text, share in repeats([(run.input, rows) for run, rows in _rows(runs)])
+    )
     for run, rows in _rows(runs):
-        if again := _repeated(rows):
-            yield (
-                f"{again} rows of {run.input} have the same start and times as another",
-                again > LOST * len(rows),
-            )
         if rows.ids is None or not rows.ids:
             continue
         different = set(rows.ids)

@@ -1,0 +1,77 @@
+"""Rows that stand twice, in one run or in two: what was measured is never equal to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..model import Requests, Status
+
+MEASURED = 20  # different E2E that measured requests have at least
+FINEST_S, ROUND = 1e-6, 1e-4  # E2E that are whole microseconds, or nearly, may be equal by chance
+SAMPLE = 50_000  # rows that are looked up, of all runs together
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: neighbouring values fall far apart
+
+_Row = tuple[float, float]  # TTFT and E2E
+
+
+def repeats(runs: Sequence[tuple[str, Requests]]) -> Iterator[tuple[str, float]]:
+    """What to say of named runs whose rows stand twice, and the share of the run's rows that do.
+
+    Of large runs a sample is looked up, chosen by value: a row and its copy are both in it, or neither.
+    """
+    every = 1 + sum(len(rows) for _, rows in runs) // SAMPLE
+    seen: set[_Row] = set()
+    for name, rows in runs:
+        same_start = _repeated(rows)
+        if same_start:
+            yield (
+                f"{same_start} rows of {name} have the same start and times as another",
+                same_start / len(rows),
+            )
+        found = _sample(rows, every)
+        different = set(found)
+        again, elsewhere = len(found) - len(different), len(different & seen)
+        seen |= different
+        if again and not same_start:
+            yield _said(again / len(found), name, "another of them")
+        if elsewhere:
+            yield _said(elsewhere / len(found), name, "one of another run")
+
+
+def _said(share: float, name: str, other: str) -> tuple[str, float]:
+    return f"{share:.1%} of the requests of {name} have TTFT and E2E of {other}, to the last digit", share
+
+
+def _sample(rows: Requests, every: int) -> list[_Row]:
+    """TTFT and E2E of completed requests; none where the clock is too coarse to tell a copy from chance."""
+    if rows.e2e_s is None:
+        return []
+    done = (rows.status == Status.COMPLETED) & np.isfinite(rows.e2e_s)
+    e2e = np.ascontiguousarray(rows.e2e_s[done])
+    if every > 1:
+        chosen = (e2e.view(np.uint64) * _SPREAD >> np.uint64(32)) % np.uint64(every) == 0
+    else:
+        chosen = np.ones(e2e.size, dtype=np.bool_)
+    e2e = e2e[chosen]
+    ticks = e2e / FINEST_S
+    coarse = np.abs(ticks - np.rint(ticks)) < ROUND
+    if not e2e.size or coarse.mean() > 0.5 or len(np.unique(e2e)) < MEASURED:
+        return []
+    ttft = e2e if rows.ttft_s is None else np.nan_to_num(rows.ttft_s[done][chosen])
+    return list(zip(ttft.tolist(), e2e.tolist(), strict=True))
+
+
+def _repeated(rows: Requests) -> int:
+    """Rows that repeat another one to the last digit of its start, TTFT and E2E."""
+    times = [column for column in (rows.start_s, rows.ttft_s, rows.e2e_s) if column is not None]
+    if rows.start_s is None or len(times) < 2:
+        return 0
+    judged = rows.attempted & np.all([np.isfinite(column) for column in times], axis=0)
+    table = np.stack([column[judged] for column in times], axis=1)
+    kinds = len(np.unique(table[:, -1]))
+    if 1 < kinds < MEASURED or (kinds == 1 and len(np.unique(table[:, 0])) > 1):
+        return 0  # times that hardly differ were made by hand, and slots start together
+    first = table[np.lexsort(table.T)]
+    return int((first[1:] == first[:-1]).all(axis=1).sum())
