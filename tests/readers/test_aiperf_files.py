@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +128,99 @@ def test_the_aggregate_of_another_run_is_a_contradiction(tmp_path: Path) -> None
         read(beside(tmp_path, 150, **other))
 
 
+def rewritten(path: Path, keep: Callable[[dict[str, Any]], bool], **metadata: Any) -> Path:
+    """The records that are kept; the failed ones with other metadata."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line.get("error"):
+            line["metadata"] |= metadata
+    return made(path, [line for line in lines if keep(line)])
+
+
+def good(line: dict[str, Any]) -> bool:
+    return not line.get("error")
+
+
+FAILED_AND_SAID = [  # ../failures: 130 completed, 20 failed, each of which one statement alone tells
+    ("error_request_count", {"unit": "requests", "avg": 20.0}),
+    ("completed_request_count", {"unit": "requests", "avg": 150.0}),
+    ("error_summary", said(HERE / "failures")["error_summary"]),
+    ("request_error_rate", {"unit": "%", "avg": 100 * 20 / 150}),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), FAILED_AND_SAID)
+def test_failed_rows_taken_away_are_missed_by_any_statement_of_the_aggregate(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    silent: dict[str, Any] = dict.fromkeys((name for name, _ in FAILED_AND_SAID), None)
+    path = rewritten(beside(tmp_path, 150, **(silent | {key: value})), good)
+    with pytest.raises(InputError, match=r"holds 130 measured requests.*counts 150") as caught:
+        read(path)
+    assert caught.value.hint == "copy both files of one run whole, or take the other one away"
+
+
+def test_records_of_a_clean_run_beside_the_aggregate_of_one_with_failures_are_a_contradiction(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(records(HERE / "typical"), tmp_path / "profile_export.jsonl.gz")  # 150 completed
+    write(tmp_path / "profile_export_aiperf.json", said(HERE / "failures"))  # 130 and 20 failed
+    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 20"):
+        read(tmp_path / "profile_export.jsonl.gz")
+
+
+def test_records_with_failures_beside_the_aggregate_of_a_clean_run_are_a_contradiction(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(records(HERE / "failures"), tmp_path / "profile_export.jsonl.gz")
+    write(tmp_path / "profile_export_aiperf.json", said(HERE / "typical"))
+    with pytest.raises(InputError, match=r"holds 130 completed requests.*counts 150"):
+        read(tmp_path / "profile_export.jsonl.gz")
+
+
+def test_failures_that_the_aggregate_lists_are_not_cancelled_requests(tmp_path: Path) -> None:
+    path = rewritten(beside(tmp_path, 150), lambda _: True, was_cancelled=True)
+    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 20"):
+        read(path)
+
+
+def test_errors_that_are_only_counted_and_here_only_cancelled_leave_a_doubt(tmp_path: Path) -> None:
+    path = rewritten(beside(tmp_path, 150, error_summary=[]), lambda _: True, was_cancelled=True)
+    run = read(path)
+    assert (run.counts.completed, run.counts.failed, run.counts.cancelled) == (130, 0, 20)
+    assert "20 errors that profile_export_aiperf.json counts are here only as" in run.unsuitable["attempted"]
+
+
+def test_failures_hidden_in_one_of_several_phases_are_missed(tmp_path: Path) -> None:
+    lines = [row(phase_index=0), row(phase_index=1), row(phase_index=1)]
+    path = made(tmp_path / "x.jsonl", lines)
+    counts = {"request_count": {"unit": "requests", "avg": 2.0}, "error_request_count": {"avg": 1.0}}
+    write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {}} | counts)
+    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 1"):
+        aiperf.read(source(path))
+
+
+def test_a_request_cut_off_without_an_error_may_be_counted_as_completed_or_not(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.jsonl", [row(), row(), row(was_cancelled=True)])
+    for count in (2.0, 3.0):
+        told = {"aiperf_version": "0.13.0", "input_config": {}, "request_count": {"avg": count}}
+        write(tmp_path / "x.json", told)
+        counts = read(path).counts
+        assert (counts.completed, counts.failed, counts.cancelled) == (2, 0, 1)
+    write(tmp_path / "x.json", told | {"request_count": {"avg": 1.0}})
+    with pytest.raises(InputError, match=r"holds 2 completed requests.*counts 1"):
+        read(path)
+
+
 def test_requests_that_were_asked_for_and_are_missing_are_noted(tmp_path: Path) -> None:
     config = said(HERE / "failures")["input_config"]
     config["phases"][0]["requests"] = 160
     run = read(beside(tmp_path, 150, input_config=config, is_complete=False, incomplete_reason="killed"))
     assert any("10 of the 160 requests" in note for note in run.notes)
+    assert "10 of the 160 requests" in run.unsuitable["attempted"]
+    alone = read(tmp_path / "profile_export_aiperf.json")
+    assert "10 of the 160 requests" in alone.unsuitable["attempted"]
+    assert "attempted" not in read(records(HERE / "failures")).unsuitable
     assert any("not complete (killed)" in note for note in run.notes)
 
 

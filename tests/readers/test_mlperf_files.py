@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 import shutil
 from pathlib import Path
 
@@ -13,9 +14,14 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.readers import mlperf
-from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE, read, source
+from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE, copy, edited, read, said_by, source
 
 ACCURACY = "mlperf_log_accuracy.json"
+COMPLETE = re.compile(r'"complete_ns":(\d+)')
+
+
+def packed(case: str, name: str) -> str:
+    return gzip.decompress((CASES / case / f"{name}.gz").read_bytes()).decode()
 
 
 def content(name: str) -> str:
@@ -97,6 +103,49 @@ def test_a_trace_of_another_run_is_an_error(tmp_path: Path) -> None:
     shutil.copy(CASES / "few-queries" / f"{TRACE}.gz", tmp_path)
     with pytest.raises(InputError, match="186 samples here, 830 there"):
         read(tmp_path / f"{TRACE}.gz")
+
+
+@pytest.mark.parametrize("logs", [(DETAIL, SUMMARY), (DETAIL,), (SUMMARY,)])
+def test_a_trace_of_another_run_with_as_many_samples_is_an_error(
+    tmp_path: Path, logs: tuple[str, ...]
+) -> None:
+    copy("typical", tmp_path, *logs)  # VALID, 830 samples
+    copy("failures", tmp_path, TRACE)  # 830 samples of a run with errors
+    ns = sorted(int(at) for at in COMPLETE.findall(packed("failures", TRACE)))
+    stated = said_by(CASES / "typical" / DETAIL)["result_50.00_percentile_latency_ns"]
+    assert (len(ns), ns[415] != stated) == (830, True)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / f"{TRACE}.gz")
+    assert f"contradicts {logs[0]}: the P50 of E2E is {ns[415] / 1e9:.9g} s by the samples here" in str(
+        caught.value
+    )
+    assert f"{stated / 1e9:.9g} s there" in str(caught.value)
+    assert caught.value.hint == "keep the logs of one run in one folder, as LoadGen wrote them"
+
+
+@pytest.mark.parametrize("statistic", ["min_", "max_", "mean_", "99.90_percentile_", "first_token_mean_"])
+@pytest.mark.parametrize("more_ns", [0, 3])
+def test_a_trace_gives_every_figure_of_its_log_to_the_nanosecond(
+    tmp_path: Path, statistic: str, more_ns: int
+) -> None:
+    copy("typical", tmp_path, TRACE)
+    old = said_by(CASES / "typical" / DETAIL)[f"result_{statistic}latency_ns"]
+    text = f'"result_{statistic}latency_ns", "value": '
+    # 3 ns below the least, above the rest: the figures still ascend, and no sample is there.
+    new = old - more_ns if statistic in ("min_", "mean_", "first_token_mean_") else old + more_ns
+    changes = [(f"{text}{old}", f"{text}{new}")]
+    if statistic == "99.90_percentile_":  # of 830 samples it is the maximum too
+        changes.append(
+            (f'"result_max_latency_ns", "value": {old}', f'"result_max_latency_ns", "value": {new}')
+        )
+    edited(tmp_path, DETAIL, *changes)
+    if more_ns:
+        with pytest.raises(
+            InputError, match=r"contradicts mlperf_log_detail.txt: the .* by the samples here"
+        ):
+            read(tmp_path / f"{TRACE}.gz")
+    else:
+        assert read(tmp_path / f"{TRACE}.gz").counts.completed == 830
 
 
 def test_an_accuracy_log_of_other_samples_is_an_error(tmp_path: Path) -> None:

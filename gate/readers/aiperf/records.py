@@ -15,6 +15,7 @@ from .._source import Source
 from . import DEFINITIONS, NAME, summary
 from .files import aggregate_beside
 
+_WHOLE = "copy both files of one run whole, or take the other one away"
 _SAME = 1e-3  # relative: a mean further from the aggregate's is of another run
 _LATE = 0.1  # a P99 start delay above this share of the median E2E is worth a note
 
@@ -84,6 +85,8 @@ def read(source: Source) -> list[Run]:
     facts = summary.told(beside) if beside else None
     measured = ~table["warmup"]
     phases = np.unique(table["phase"][measured])
+    if facts:
+        _count_all(source, facts, table)
     if len(phases) <= 1:
         return [_run(source, table, messages, facts)]
     runs = []
@@ -174,7 +177,7 @@ def _run(
     phases = facts.config.all_phases() if facts and phase is not None else []
     if facts and phase is None:
         phases, phase = facts.config.measured()[:1], 0
-        _agree(source, facts, rows, counted)
+        _agree(source, facts, table, rows, counted)
     streaming = None if not counted.completed else rows.ttft_s is not None
     return Run(
         input=source.name,
@@ -191,7 +194,7 @@ def _run(
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=whole.reported() if whole else {},
-        unsuitable=_unsuitable(rows, streaming),
+        unsuitable=_unsuitable(rows, streaming) | (_doubt(whole, table, counted) if whole else {}),
         notes=(
             *_rows.failure_note(rows, messages),
             *_notes(table, rows),
@@ -238,15 +241,51 @@ def _span_s(table: _Table, rows: Requests) -> float | None:
     return float(ends.max()) or None
 
 
-def _agree(source: Source, facts: summary.Told, rows: Requests, counted: Counts) -> None:
-    """Records that are fewer than the aggregate counts were cut: the lost ones must not vanish."""
-    completed = facts.count("request_count") or 0
-    stated = completed + (facts.count("error_request_count") or 0)
-    seen = counted.attempted + counted.cancelled
-    whole = "copy both files of one run whole, or take the other one away"
+class _Ended(msgspec.Struct, frozen=True):
+    """How the measured rows ended, by what AIPerf wrote; the shared failure rule may be stricter."""
+
+    completed: int
+    failed: int
+    stopped: int  # cancelled without an error
+    cut_off: int  # cancelled with one
+
+    @classmethod
+    def of(cls, table: _Table) -> _Ended:
+        measured, error, cancelled = ~table["warmup"], table["error"], table["cancelled"]
+        ends = (~cancelled & ~error, ~cancelled & error, cancelled & ~error, cancelled & error)
+        return cls(*(int((measured & end).sum()) for end in ends))
+
+
+def _count_all(source: Source, facts: summary.Told, table: _Table) -> None:
+    """Records that are fewer than the aggregate counts were cut: the lost ones must not vanish.
+
+    Whatever phases the aggregate is about, it cannot count more than all of them.
+    """
+    here, name = _Ended.of(table), facts.source.name
+    errors, cut_off = facts.errors_stated(), facts.cut_off()
+    stated = (facts.completed() or 0) + errors
+    seen = here.completed + here.failed + here.stopped + here.cut_off
     if stated > seen:
         raise source.fail(
-            f"holds {seen} measured requests, but {facts.source.name} beside it counts {stated}", hint=whole
+            f"holds {seen} measured requests, but {name} beside it counts {stated}", hint=_WHOLE
+        )
+    # A listed kind is a failure for sure; an error that is only counted may be one that AIPerf cut off.
+    listed = sum(kind.count for kind in facts.errors) - cut_off
+    if listed > here.failed or errors - cut_off > here.failed + here.cut_off:
+        raise source.fail(
+            f"holds {here.failed} failed requests, but {name} beside it counts {errors - cut_off}",
+            hint=_WHOLE,
+        )
+
+
+def _agree(source: Source, facts: summary.Told, table: _Table, rows: Requests, counted: Counts) -> None:
+    """The aggregate of this one phase counts the same completed requests, and their mean is the same."""
+    completed, here = facts.completed(), _Ended.of(table)
+    if completed is not None and not here.completed <= completed <= here.completed + here.stopped:
+        raise source.fail(
+            f"holds {here.completed} completed requests, but {facts.source.name} beside it counts"
+            f" {completed}",
+            hint=_WHOLE,
         )
     said = facts.latencies().get("e2e", Summary()).mean
     if rows.e2e_s is None or not said or completed != counted.completed:
@@ -255,8 +294,20 @@ def _agree(source: Source, facts: summary.Told, rows: Requests, counted: Counts)
     if abs(mean - said) > _SAME * said:
         raise source.fail(
             f"has a mean request latency of {mean:.6g} s, but {facts.source.name} says {said:.6g} s",
-            hint=whole,
+            hint=_WHOLE,
         )
+
+
+def _doubt(facts: summary.Told, table: _Table, counted: Counts) -> dict[str, str]:
+    """Why failures may be missing: stated errors that are here only as cancelled; requests not there."""
+    here = _Ended.of(table)
+    lost = facts.errors_stated() - facts.cut_off() - here.failed
+    if lost > 0:
+        return {
+            "attempted": f"{lost} errors that {facts.source.name} counts are here only as cancelled requests,"
+            " and it does not list what they were; keep its error_summary or run again"
+        }
+    return summary.missing(facts, counted)
 
 
 def _unsuitable(rows: Requests, streaming: bool | None) -> dict[str, str]:

@@ -16,10 +16,12 @@ from .._source import Doc, Source
 from . import DEFINITIONS, LATENCIES, NAME
 
 RECORDS = "profile_export.jsonl (written at --export-level records, the default)"
+_RUN_AGAIN = "they may have failed: let the run end, and keep the file as AIPerf wrote it"
 ONE_CHUNK = "most answers came in one chunk, which hides the time of a token; stop the server's buffering"
 NOT_STREAMING = "no request has a time to first token: the run did not stream; run it with --streaming"
 _SCALARS = (
     *("request_count", "error_request_count", "completed_request_count", "request_throughput"),
+    "request_error_rate",
     *("benchmark_duration", "goodput", "good_request_fraction"),
     *("output_sequence_length", "usage_completion_tokens", "total_osl", "total_usage_completion_tokens"),
 )
@@ -132,6 +134,29 @@ class Told(Struct, frozen=True):
         """A count; None where the key is absent."""
         return _nvidia.count(self.source, self.value(tag), tag)
 
+    def completed(self) -> int | None:
+        """Completed requests; None where the aggregate does not say."""
+        completed, both = self.count("request_count"), self.count("completed_request_count")
+        if completed is not None or both is None:
+            return completed
+        return max(both - self.errors_stated(), 0)
+
+    def errors_stated(self) -> int:
+        """Requests that ended in an error, cut off ones too: the most that any of its statements says."""
+        completed, both = self.count("request_count"), self.count("completed_request_count")
+        found = [self.count("error_request_count") or 0, sum(kind.count for kind in self.errors)]
+        if completed is not None and both is not None:
+            found.append(both - completed)
+        rate = self.stats.get("request_error_rate", Stat())
+        # Rounded in a CSV: it tells how many only where nothing else does.
+        if not max(found) and completed and rate.unit == "%" and rate.avg is not None and 0 < rate.avg < 100:
+            found.append(round(completed * rate.avg / (100 - rate.avg)))
+        return max(found)
+
+    def cut_off(self) -> int:
+        """Of its errors those that are listed as cancellations of AIPerf's own."""
+        return sum(k.count for k in self.errors if k.error_details and k.error_details.is_cancellation)
+
     def latencies(self) -> dict[str, Summary]:
         """By metric, in seconds. Raises InputError where the percentiles do not ascend."""
         return {
@@ -202,7 +227,7 @@ def read(source: Source) -> Run:
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=facts.reported(),
-        unsuitable=_unsuitable(latencies, streaming),
+        unsuitable=_unsuitable(latencies, streaming) | missing(facts, counted),
         notes=(
             *(
                 ("a CSV: values are rounded to two decimals; model and load are not stated",)
@@ -228,8 +253,7 @@ def _unsuitable(latencies: Mapping[str, Summary], streaming: bool | None) -> dic
 def _counts(facts: Told) -> Counts:
     completed, errors = facts.count("request_count"), facts.count("error_request_count")
     both = facts.count("completed_request_count")
-    listed = sum(kind.count for kind in facts.errors)
-    if completed is None and not errors and not listed:
+    if completed is None and not facts.errors_stated():
         raise facts.source.fail("counts no requests", hint=f"copy the file whole, or give {RECORDS}")
     completed, errors = completed or 0, errors or 0  # either key is absent when it would be 0
     if both is not None and both != completed + errors:
@@ -237,10 +261,8 @@ def _counts(facts: Told) -> Counts:
             f"contradicts itself: request_count {completed} and error_request_count {errors}, "
             f"but completed_request_count {both}"
         )
-    cancelled = sum(
-        kind.count for kind in facts.errors if kind.error_details and kind.error_details.is_cancellation
-    )
-    failed = max(errors, listed) - cancelled
+    cancelled = facts.cut_off()
+    failed = facts.errors_stated() - cancelled
     return Counts(completed + failed, completed, failed, cancelled)
 
 
@@ -302,3 +324,9 @@ def missing_note(facts: Told, counted: Counts) -> tuple[str, ...]:
     if missing <= 0:
         return ()
     return (f"{missing} of the {phases[0].requests} requests asked for are not in the file",)
+
+
+def missing(facts: Told, counted: Counts) -> dict[str, str]:
+    """Why it is not known how many were attempted, where requests that were asked for are not there."""
+    notes = missing_note(facts, counted)
+    return {"attempted": f"{notes[0]}; {_RUN_AGAIN}"} if notes else {}

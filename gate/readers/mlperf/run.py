@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...model import Aggregate, Counts, Requests, Run, Status
+from ...model import Aggregate, Counts, Floats, Requests, Run, Status, Summary
 from .. import _rows
 from .._source import Source
 from . import DEFINITIONS, NAME, TITLE, facts, files, said, trace
@@ -14,6 +14,8 @@ from . import kind as kind_of
 from .facts import Facts
 
 _EVERY = ("ttft", "tpot", "itl", "e2e", "error_rate")
+_ONE_RUN = "keep the logs of one run in one folder, as LoadGen wrote them"
+_SAME_S = 2e-9  # LoadGen states whole nanoseconds, a mean without its fraction; real pairs agree to 1 ns
 _SETTLED_BY = "mlperf_log_trace.json with enable_trace and accuracy_log_probability = 1"
 
 _NO_ITL = "LoadGen records no gaps between tokens; measure ITL with a client that does"
@@ -73,8 +75,10 @@ def _read_trace(source: Source) -> Run:
         said_n = known.samples if known.samples is not None else f"at least {known.at_least}"
         raise source.fail(
             f"contradicts {known.log.source.name}: {len(found.seq)} samples here, {said_n} there",
-            hint="keep the logs of one run in one folder",
+            hint=_ONE_RUN,
         )
+    if known is not None:
+        _same_latencies(source, found, known)
     accuracy = files.sibling(source, "accuracy")
     tokens, why = (
         trace.tokens(accuracy, found) if accuracy else (None, "mlperf_log_accuracy.json is not there")
@@ -99,6 +103,38 @@ def _read_trace(source: Source) -> Run:
         duration_s=window if window > 0 else None,
         total=total,
     )
+
+
+def _same_latencies(source: Source, found: trace.Trace, known: Facts) -> None:
+    """A trace of another run than the logs' has other latencies, even where it has as many samples."""
+    if known.scenario == "MultiStream" and "query_count" not in known.log.said:
+        return  # its latencies are of whole queries
+    columns = {"e2e": found.complete_ns, "ttft": found.ttft_ns}
+    for metric, column in columns.items():
+        stated = known.summaries.get(metric)
+        if stated is None or column is None or np.isnan(column).any():
+            continue
+        ordered = np.sort(np.array(column, np.float64)) / 1e9
+        for what, low, high, there in _comparable(ordered, stated):
+            if not low - _SAME_S <= there <= high + _SAME_S:
+                raise source.fail(
+                    f"contradicts {known.log.source.name}: the {what} of {metric.upper()} is {high:.9g} s by"
+                    f" the samples here, {there:.9g} s there",
+                    hint=_ONE_RUN,
+                )
+
+
+def _comparable(ordered: Floats, stated: Summary) -> Iterator[tuple[str, float, float, float]]:
+    """Name, the least and the most by the samples, and what the log states."""
+    n = len(ordered)
+    for percent, there in stated.percentiles:
+        # sorted[int(n * p)]; where n * p is whole, its rounding decides between two neighbours.
+        low, high = (min(int(max(n * percent / 100 + d, 0.0)), n - 1) for d in (-1e-6, 1e-6))
+        yield f"P{percent:g}", float(ordered[low]), float(ordered[high]), there
+    ours = {"minimum": ordered[0], "mean": ordered.mean(), "maximum": ordered[-1]}
+    for (what, here), said_s in zip(ours.items(), (stated.min, stated.mean, stated.max), strict=True):
+        if said_s is not None:
+            yield what, float(here), float(here), said_s
 
 
 def _trace_unsuitable(rows: Requests, known: Facts | None, why: str) -> dict[str, str]:
