@@ -493,6 +493,130 @@ def test_a_column_that_agrees_with_an_empty_error_is_only_noted(
     assert read(jsonl(tmp_path, row(error=None, **{name: cell}))).counts.completed == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("statusCode", 503),
+        ("Success", False),
+        ("Status", "failed"),
+        ("isError", True),
+        ("HTTPStatus", 500),
+        ("http_status_code", 500),
+        ("response.status", 500),
+        ("errorMessage", "boom"),
+        ("exception_type", "ReadTimeout"),
+        ("response_error", "reset"),
+        ("statuscode", "5xx"),
+    ],
+)
+def test_a_telltale_column_in_another_spelling_hides_no_failure(
+    name: str, cell: object, tmp_path: Path
+) -> None:
+    rows = [*[row(error=None)] * 300, row(error=None, **{name: cell})]  # behind the first 200
+    for path in (
+        jsonl(tmp_path, *rows),
+        put(tmp_path, json.dumps(rows), ".json"),
+        put(tmp_path, f"ttft_s,e2e_s,error,{name}\n0.1,0.2,,\n0.1,0.2,,{cell}\n", ".csv"),
+    ):
+        with pytest.raises(InputError, match=f'error is empty, but the column "{name}" says that the row'):
+            read(path)
+
+
+def test_another_spelling_is_found_in_a_large_file(tmp_path: Path) -> None:
+    long = {"error": None, "text": "x" * 1000}
+    rows = [row(**long)] * 3000 + [row(**long, statusCode=503)] * 3000  # 6 MB, beyond the 4 MB read whole
+    with pytest.raises(InputError, match='the column "statusCode" says'):
+        read(jsonl(tmp_path, *rows))
+    huge = row(error=None, statusCode=503, text="x" * 100_000)  # a line longer than a sample
+    with pytest.raises(InputError, match='the column "statusCode" says'):
+        read(jsonl(tmp_path, *[huge] * 50))
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("status", "cancelled"),
+        ("status", "timed out"),
+        ("status", "Timed-Out"),
+        ("status", "HTTP 503"),
+        ("status", "HTTP/1.1 503"),
+        ("status", "503 Service Unavailable"),
+        ("status", "RequestStatus.FAILED"),
+        ("finish_reason", "abort"),
+        ("status_code", "5xx"),
+        ("success", "N"),
+        ("success", "f"),
+        ("failed", "t"),
+        ("result", "timeout"),
+    ],
+)
+def test_a_word_for_a_failure_is_known_in_any_spelling(name: str, cell: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f'the column "{name}" says that the row failed'):
+        read(jsonl(tmp_path, row(error=None), row(error=None, **{name: cell})))
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("status", "Error: x"),
+        ("status", "queued"),
+        ("status", 7),
+        ("status_code", -1),
+        ("status_code", 14),  # UNAVAILABLE in gRPC
+        ("finish_reason", "preempted"),
+        ("success", "partly"),
+    ],
+)
+def test_a_word_that_nobody_knows_beside_an_empty_error_is_refused_by_name(
+    name: str, cell: object, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(jsonl(tmp_path, row(error=None), row(error=None, **{name: cell})))
+    assert f'the column "{name}" says "{cell}", which is not known as a success' in caught.value.message
+    assert "line 2" in caught.value.where
+    assert "write what went wrong as error" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("Status", "Completed"),
+        ("status", "200 OK"),
+        ("status", "HTTP/1.1 200 OK"),
+        ("status", "Status.OK"),
+        ("statusCode", 200.0),
+        ("statusCode", 304),
+        ("status_code", 0),
+        ("status", "n/a"),
+        ("finish_reason", "stop"),
+        ("finish_reason", "FinishReason.LENGTH"),
+        ("finishReason", "tool-calls"),
+        ("completed", "2026-11-29T14:06:38Z"),
+        ("completed", 1764425198.5),
+        ("rejected", 12),  # draft tokens
+        ("failed", "n"),
+        ("result", "Error handling in Python is done with try."),
+        ("code", "en"),
+        ("errorMessage", ""),
+        ("errors", []),
+    ],
+)
+def test_a_cell_that_tells_of_no_failure_refuses_no_file(name: str, cell: object, tmp_path: Path) -> None:
+    assert read(jsonl(tmp_path, *[row(error=None, **{name: cell})] * 3)).counts.completed == 3
+
+
+def test_a_cancelled_row_may_say_so_in_its_status(tmp_path: Path) -> None:
+    cut = row(error=None, cancelled=True, status="cancelled")
+    assert read(jsonl(tmp_path, row(error=None, status="ok"), cut)).counts == Counts(1, 1, 0, cancelled=1)
+    with pytest.raises(InputError, match='"status" says that the row failed'):
+        read(jsonl(tmp_path, row(error=None, status="ok"), {**cut, "status": "HTTP 503"}))
+
+
+def test_a_telltale_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='"status" is there twice'):
+        read(put(tmp_path, "ttft_s,e2e_s,error,status,status\n0.1,0.2,,500,200\n", ".csv"))
+
+
 @pytest.mark.parametrize("name", ["Error", "ERROR", "request.error", "err", "requestError"])
 def test_error_in_other_letters_is_refused_not_ignored(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not read"):

@@ -188,7 +188,21 @@ def test_without_a_failed_key_the_missing_prompts_are_failures(tmp_path: Path) -
 
 
 def test_prompts_that_were_never_sent_are_a_note(tmp_path: Path) -> None:
-    assert "9 prompts were asked for, 4 were sent" in notes(one(tmp_path, detailed(num_prompts=9)))
+    run = one(tmp_path, detailed(num_prompts=9))
+    assert "9 prompts were asked for, 4 were sent" in notes(run)
+    assert "9 prompts were asked for and 4 are in the file" in run.unsuitable["attempted"]
+
+
+def test_rows_cut_from_every_array_leave_the_attempted_requests_unknown(tmp_path: Path) -> None:
+    def cut(left: int) -> Run:
+        arrays = {"input_lens": 10, "output_lens": 5, "ttfts": 0.1, "e2els": 0.5, "errors": ""}
+        rows = {name: [cell] * left for name, cell in arrays.items()}
+        gaps = [[0.1] * 4] * left
+        changed = {"completed": left, "num_prompts": 120, "total_output_tokens": 5 * left, "itls": gaps}
+        return one(tmp_path, detailed(**rows, **changed))
+
+    assert "attempted" in cut(117).unsuitable  # 3 of 120 are 2.5 %
+    assert "attempted" not in cut(119).unsuitable  # 0.8 %: fewer than the 1 % that a cut-off end may cost
 
 
 def test_zero_completed_states_no_latency(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _NOTHING = {"", "null", "none", "nan", "na", "n/a", "-"}
 _NO_ERROR = _NOTHING | {"false", "no", "0"}
 _BATCH = 50_000  # CSV rows converted at a time
 _HEAD_ROWS = 200
+_SAMPLED_ROWS = 20_000
+_WINDOWS, _WINDOW = 64, 65_536  # of a large file's bytes, where its column names are looked for
 _MOST = 1e21  # a thousand times the nanoseconds since 1970; beyond it sums would overflow
 
 _Number = float | str | None
@@ -70,7 +72,7 @@ class Table(Struct, frozen=True, eq=False):
     errors: list[str]  # "" is ok
     gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
     told: frozenset[str]  # telltale columns that say something in some row
-    denied: tuple[str, str]  # a column that says a row failed whose `error` is empty, and where; or blanks
+    denied: tuple[str, str, str]  # column that contradicts an empty `error`, where, word nobody knows; or ""
     at: Callable[[int], str]
 
 
@@ -136,7 +138,11 @@ def by_line(source: Source) -> bool:
 
 def _json(source: Source, gaps: bool) -> Iterator[_Batch]:
     kind = _GapRow if gaps else _Row
-    fields = tuple(kind.__struct_fields__)
+    if spelled := _other_spellings(source):
+        more: _Fields = [(f"spelled_{n}", Any, None) for n in range(len(spelled))]
+        names = {field: name for (field, _, _), name in zip(more, spelled, strict=True)}
+        kind = msgspec.defstruct("_SpelledRow", more, bases=(kind,), rename=names)
+    fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     chunks: Iterable[list[Struct]]
     if source.shape == "array":
         chunks, place = [source.array(kind)], "element"
@@ -148,9 +154,40 @@ def _json(source: Source, gaps: bool) -> Iterator[_Batch]:
         chunks, place = [_decoded(source, whole, kind)], "object"
     before = 0
     for rows in chunks:
-        cells = {name: list(map(attrgetter(name), rows)) for name in fields}
+        cells = {name: list(map(attrgetter(field), rows)) for field, name in fields.items()}
         yield _Batch(cells, len(rows), _place(source, place, before))
         before += len(rows)
+
+
+def _other_spellings(source: Source) -> list[str]:
+    """Telltale columns under names that are no field of `_Row` (`statusCode`), in rows all over the file.
+
+    Every row of a file of up to 4 MB is looked at; of a larger one 4 MB of lines, or every n-th element.
+    """
+    keys: dict[str, None] = {}
+    for row in _sampled(source):
+        try:
+            keys |= dict.fromkeys(msgspec.json.decode(row, type=dict[str, msgspec.Raw]))
+        except (msgspec.MsgspecError, UnicodeDecodeError):  # cut by a window, or one that load() reports
+            continue
+    return [name for name in keys if name not in telltales.NAMES and telltales.named(name)]
+
+
+def _sampled(source: Source) -> Iterator[bytes | msgspec.Raw]:
+    if source.shape == "array":
+        elements = source.array(msgspec.Raw)
+        yield from elements[:: len(elements) // _SAMPLED_ROWS + 1]
+    elif by_line(source):
+        data, size = source.data, len(source.data)
+        whole = size <= _WINDOWS * _WINDOW
+        for n in range(1 if whole else _WINDOWS):
+            start = n * (size - _WINDOW) // (_WINDOWS - 1)
+            start = data.find(b"\n", start) + 1 if n else 0
+            end = size if whole else data.find(b"\n", min(start + _WINDOW, size - 1))
+            yield from bytes(data[start : end if end > 0 else size]).split(b"\n")
+    else:
+        for doc in source.docs():
+            yield msgspec.json.encode(doc.fields)
 
 
 def _decoded(source: Source, data: bytes, kind: type[Struct]) -> list[Struct]:
@@ -192,7 +229,8 @@ def _header(source: Source) -> tuple[tuple[str, ...], str]:
 
 def _csv(source: Source) -> Iterator[_Batch]:
     names, delimiter = _header(source)
-    twice = sorted({name for name in names if names.count(name) > 1 and name in KNOWN})
+    ours = {name for name in names if name in KNOWN or telltales.named(name)}
+    twice = sorted(name for name in ours if names.count(name) > 1)
     if twice:
         raise source.fail(f'the column "{twice[0]}" is there twice', "line 1", "keep one of them")
     lines = _lines(source)
@@ -249,11 +287,13 @@ def _convert(source: Source, batch: _Batch) -> Table:
 
     numbers = {name: _numbers(source, name, found, batch) for name in NUMBERS if (found := cells(name))}
     errors = [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size
-    denied = telltales.denied(batch.cells, errors)
+    flags = {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))}
+    cancelled = flags["cancelled"].tolist() if "cancelled" in flags else None
+    denied = telltales.denied(batch.cells, errors, cancelled)
     return Table(
         batch.size,
         {name: column for name, column in numbers.items() if not np.isnan(column).all()},
-        {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))},
+        flags,
         {
             **{name: _texts(found) for name in (*TEXTS, "request_id") if (found := cells(name))},
             **{name: _hashes(found) for name in ("prompt",) if (found := cells(name))},
@@ -261,7 +301,7 @@ def _convert(source: Source, batch: _Batch) -> Table:
         errors,
         {name: _flat(source, name, found, batch) for name in GAP_COLUMNS if (found := cells(name))},
         telltales.told(batch.cells),
-        (denied[0], batch.at(denied[1])) if denied else ("", ""),
+        (denied[0], batch.at(denied[1]), denied[2]) if denied else ("", "", ""),
         batch.at,
     )
 
@@ -380,6 +420,6 @@ def _merge(parts: Sequence[Table]) -> Table:
             for n in used(p.gaps for p in parts)
         },
         frozenset().union(*(p.told for p in parts)),
-        next((p.denied for p in parts if p.denied[0]), ("", "")),
+        next((p.denied for p in parts if p.denied[0]), ("", "", "")),
         at,
     )

@@ -160,7 +160,7 @@ def _near(name: str) -> str | None:
     if name in _columns.KNOWN:
         return None
     lower = telltales.snake(name)
-    if lower in telltales.NAMES:
+    if telltales.named(name):
         return "error"
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
@@ -196,16 +196,18 @@ def _all_failed(table: _columns.Table, columns: Sequence[str]) -> bool:
 def _refuse_hidden_failures(source: Source, table: _columns.Table, columns: Sequence[str]) -> None:
     """Columns that tell of failures and are not read: the rows would count as completed."""
     hint = "write it as error: null for a success, else what went wrong; " + _DOC
-    column, at = table.denied
+    column, at, word = table.denied
     if column and any((*table.errors, "error" in columns)):
+        if word:
+            why = f'error is empty, but the column "{column}" says "{word}", which is not known as a success'
+            other = f'or write success or an HTTP status into "{column}", or leave it out; {_DOC}'
+            raise source.fail(why, at, f"where the row failed, write what went wrong as error; {other}")
         raise source.fail(f'error is empty, but the column "{column}" says that the row failed', at, hint)
     if wrong := next((name for name in columns if telltales.is_error(name)), None):
         raise source.fail(f'the column "{wrong}" is not read: the name is error', hint=hint)
     if "error" in columns or any(table.errors):
         return
-    named = [name for name in columns if telltales.snake(name) in telltales.NAMES]
-    told = [*(name for name in named if name not in telltales.NAMES), *sorted(table.told)]
-    if told:
+    if told := sorted(table.told):
         why = f'the column "{told[0]}" may tell of failures, and there is no column error'
         raise source.fail(why, hint=hint)
 

@@ -113,7 +113,11 @@ def _detailed(doc: Doc) -> _Found:
     counts, total = _rows.counts(rows), _rows.output_total(rows)
     notes += [*_rows.failure_note(rows, errors), *odd, *_bench.against_totals(doc, counts, total)]
     longest_s = float(np.nanmax(rows.e2e_s)) if rows.e2e_s is not None else 0.0
-    return _Found(rows, counts, total, streaming, unsuitable, notes + _unsent(doc, counts), longest_s)
+    asked = doc.count("num_prompts") or 0
+    if asked > counts.attempted:
+        notes.append(f"{asked} prompts were asked for, {counts.attempted} were sent")
+        unsuitable = {**unsuitable, **_bench.unsent(asked, counts.attempted)}
+    return _Found(rows, counts, total, streaming, unsuitable, notes, longest_s)
 
 
 def _first(ttft_s: Floats, wrong: Bools) -> Floats | None:
@@ -134,8 +138,3 @@ def _counts(doc: Doc) -> tuple[Counts, list[str]]:
     lost = asked - completed
     note = f"the file has no `failed`: {lost} of {asked} prompts did not complete and count as failed"
     return Counts(asked, completed, lost), [note] if lost else []
-
-
-def _unsent(doc: Doc, counts: Counts) -> list[str]:
-    asked = doc.count("num_prompts") or 0
-    return [f"{asked} prompts were asked for, {counts.attempted} were sent"] * (asked > counts.attempted)
