@@ -14,6 +14,7 @@ from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
 from .. import _rows, _streaming
 from .._source import Source
 from . import NAME, telltales
+from . import cells as _cells
 from . import columns as _columns
 
 # What people call our columns; difflib finds misspellings, not synonyms.
@@ -43,7 +44,7 @@ _DOC = "see docs/readers.md#generic for the columns"
 class _Rows(Struct, frozen=True, eq=False):
     """The whole file in base units, before it is split into runs."""
 
-    table: _columns.Table
+    table: _cells.Table
     times_s: Mapping[str, Floats]  # start, ttft, e2e where recorded
     gaps_s: Floats | None
     gap_counts: Floats | None  # a row; NaN where it has no list
@@ -61,7 +62,7 @@ def read(source: Source) -> Sequence[Run]:
     if source.shape in ("empty", "binary"):
         raise source.fail("is empty" if source.shape == "empty" else "is not text", hint=_DOC)
     columns = _columns.head_columns(source)
-    wanted = source.gaps or not any(name in columns for name in _columns.TIME_COLUMNS if name[:3] == "e2e")
+    wanted = source.gaps or not any(name in columns for name in _cells.TIME_COLUMNS if name[:3] == "e2e")
     table = _columns.load(source, gaps=wanted)
     if not table.size:
         raise source.fail("holds no requests", hint="write one row a request; " + _DOC)
@@ -74,18 +75,18 @@ def read(source: Source) -> Sequence[Run]:
 # ---- the whole file -----------------------------------------------------------------------
 
 
-def _in_base_units(source: Source, table: _columns.Table, columns: Sequence[str]) -> _Rows:
-    named = {time: _only(source, time, table.numbers, _columns.TIME_COLUMNS) for time in _columns.TIMES}
+def _in_base_units(source: Source, table: _cells.Table, columns: Sequence[str]) -> _Rows:
+    named = {time: _only(source, time, table.numbers, _cells.TIME_COLUMNS) for time in _cells.TIMES}
     times_s = {
-        time: _finite(table.numbers[name]) / _columns.TIME_COLUMNS[name][1]
+        time: _finite(table.numbers[name]) / _cells.TIME_COLUMNS[name][1]
         for time, name in named.items()
         if name
     }
     if not times_s.keys() & {"ttft", "e2e"} and not _all_failed(table, columns):
         raise _no_latency(source, columns)
-    gap_name = _only(source, "itl", table.gaps, dict.fromkeys(_columns.GAP_COLUMNS, ("itl", 0)))
+    gap_name = _only(source, "itl", table.gaps, dict.fromkeys(_cells.GAP_COLUMNS, ("itl", 0)))
     values, lengths = table.gaps[gap_name] if gap_name else (None, None)
-    gaps_s = values / _columns.GAP_COLUMNS[gap_name] if gap_name and values is not None else None
+    gaps_s = values / _cells.GAP_COLUMNS[gap_name] if gap_name and values is not None else None
     definitions = {time: f"the column {name}" for time, name in named.items() if name and time != "start"}
     notes = _column_notes(columns, table)
     if "e2e" not in times_s and gaps_s is not None and lengths is not None:
@@ -121,9 +122,7 @@ def _sums(values: Floats, lengths: Floats) -> Floats:
     return np.where(np.isnan(lengths), np.nan, sums)
 
 
-def _unsuitable(
-    times_s: Mapping[str, Floats], table: _columns.Table, columns: Sequence[str]
-) -> dict[str, str]:
+def _unsuitable(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> dict[str, str]:
     reasons = {}
     for metric in ("ttft", "e2e"):
         if metric not in times_s:
@@ -133,7 +132,7 @@ def _unsuitable(
         missing.append("output_tokens")
     if missing:
         reasons["tpot"] = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
-    if not any(name in columns or name in table.gaps for name in _columns.GAP_COLUMNS):
+    if not any(name in columns or name in table.gaps for name in _cells.GAP_COLUMNS):
         reasons["itl"] = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
     return reasons
 
@@ -143,7 +142,7 @@ def _unsuitable(
 
 def _no_latency(source: Source, columns: Sequence[str]) -> Exception:
     near = [(name, ours) for name in columns if (ours := _near(name)) and ours[:3] in ("e2e", "ttf")]
-    if any(name in _columns.LATENCIES for name in columns):
+    if any(name in _cells.LATENCIES for name in columns):
         return source.fail("no row has a value in a ttft or e2e column", hint=_DOC)
     if not near:
         shown = ", ".join(columns[:8]) or "none"
@@ -157,14 +156,14 @@ def _no_latency(source: Source, columns: Sequence[str]) -> Exception:
 
 def _near(name: str) -> str | None:
     """The column of ours that `name` was probably meant to be."""
-    if name in _columns.KNOWN:
+    if name in _cells.KNOWN:
         return None
     lower = telltales.snake(name)
     if telltales.named(name):
         return "error"
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
-    if unit not in _columns.UNITS:
+    if unit not in _cells.UNITS:
         stem, unit = lower, "s"
     ours = (
         _SYNONYMS.get(stem)
@@ -175,11 +174,11 @@ def _near(name: str) -> str | None:
         return f"{ours[:-2]}_{unit}"
     from difflib import get_close_matches  # only when something is wrong: costs start-up time
 
-    return ours or next(iter(get_close_matches(lower, _columns.KNOWN, 1, 0.85)), None)
+    return ours or next(iter(get_close_matches(lower, _cells.KNOWN, 1, 0.85)), None)
 
 
-def _column_notes(columns: Sequence[str], table: _columns.Table) -> tuple[str, ...]:
-    others = [name for name in columns if name not in _columns.KNOWN]
+def _column_notes(columns: Sequence[str], table: _cells.Table) -> tuple[str, ...]:
+    others = [name for name in columns if name not in _cells.KNOWN]
     if not others:
         return ()
     shown = ", ".join(f"{name} (meant as {ours}?)" if (ours := _near(name)) else name for name in others[:12])
@@ -187,13 +186,13 @@ def _column_notes(columns: Sequence[str], table: _columns.Table) -> tuple[str, .
     return (f"columns not read: {shown}{more}",)
 
 
-def _all_failed(table: _columns.Table, columns: Sequence[str]) -> bool:
+def _all_failed(table: _cells.Table, columns: Sequence[str]) -> bool:
     """Rows with a latency column and no latency in it are an outage, if every one has an error."""
-    named = {_columns.TIME_COLUMNS[name][0] for name in columns if name in _columns.TIME_COLUMNS}
+    named = {_cells.TIME_COLUMNS[name][0] for name in columns if name in _cells.TIME_COLUMNS}
     return bool(named & {"ttft", "e2e"}) and all(table.errors)
 
 
-def _refuse_hidden_failures(source: Source, table: _columns.Table, columns: Sequence[str]) -> None:
+def _refuse_hidden_failures(source: Source, table: _cells.Table, columns: Sequence[str]) -> None:
     """Columns that tell of failures and are not read: the rows would count as completed."""
     hint = "write it as error: null for a success, else what went wrong; " + _DOC
     column, at, word = table.denied
@@ -215,9 +214,9 @@ def _refuse_hidden_failures(source: Source, table: _columns.Table, columns: Sequ
 # ---- one run ------------------------------------------------------------------------------
 
 
-def _groups(source: Source, table: _columns.Table) -> Iterator[tuple[str, Load | None, NDArray[np.int64]]]:
+def _groups(source: Source, table: _cells.Table) -> Iterator[tuple[str, Load | None, NDArray[np.int64]]]:
     """(run, load, row numbers) of every run, in order of appearance."""
-    keys = [_key(source, name, table) for name in ("run", *_columns.LOADS)]
+    keys = [_key(source, name, table) for name in ("run", *_cells.LOADS)]
     codes = np.stack([codes for _, codes in keys])
     _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
     for number in np.argsort(first):
@@ -226,7 +225,7 @@ def _groups(source: Source, table: _columns.Table) -> Iterator[tuple[str, Load |
         yield str(run), _load(source, concurrency, rate, partial(table.at, int(picked[0]))), picked
 
 
-def _key(source: Source, name: str, table: _columns.Table) -> tuple[Sequence[str | float], NDArray[np.int64]]:
+def _key(source: Source, name: str, table: _cells.Table) -> tuple[Sequence[str | float], NDArray[np.int64]]:
     """The different values of a column that tells runs apart, and which one each row has.
 
     A blank is filled where the file has one value; else nobody knows where the row belongs.
@@ -268,7 +267,7 @@ def _run(
     table = rows.table
     errors = [table.errors[row] for row in picked.tolist()]
     part = _requests(rows, picked, errors)
-    said = {name: _constant(source, name, table, picked) for name in _columns.TEXTS if name != "run"}
+    said = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
     streaming, suspicions, odd = _streaming.judge(part)
     return Run(
         input=source.name,
@@ -292,7 +291,7 @@ def _run(
     )
 
 
-def _each(table: _columns.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
+def _each(table: _cells.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
     """A text of every row, or None where a row has none."""
     cells = table.texts.get(name)
     mine = tuple(cells[row] for row in picked.tolist()) if cells else ()
@@ -332,7 +331,7 @@ def _gaps(rows: _Rows, picked: NDArray[np.int64]) -> Gaps | None:
     return Gaps(rows.gaps_s[mine], np.concatenate([[0], np.cumsum(counts[picked])]))
 
 
-def _constant(source: Source, name: str, table: _columns.Table, picked: NDArray[np.int64]) -> str | None:
+def _constant(source: Source, name: str, table: _cells.Table, picked: NDArray[np.int64]) -> str | None:
     cells = table.texts.get(name)
     if cells is None:
         return None
