@@ -162,7 +162,8 @@ def _says(name: str, said: str) -> str:
         return FAILED if said in _FAILURES else WELL
     if said in _FAILURES or said in _NO - {"0"}:
         return FAILED
-    if said in _SUCCESSES and not (said == "1" and name in _CODES):
+    # 0 is well in gRPC's `code`; as an HTTP status load tools write it where no answer came
+    if said in _SUCCESSES and not (name in _CODES and (said == "1" or (said == "0" and name != "code"))):
         return WELL
     if code := _HTTP.match(said):
         return WELL if code[1] in "123" else FAILED
