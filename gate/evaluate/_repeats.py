@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..model import Requests, Status
+from ..model import Floats, Requests, Status
 
 MEASURED = 20  # different E2E that measured requests have at least
 FINEST_S, ROUND = 1e-6, 1e-4  # E2E that are whole microseconds, or nearly, may be equal by chance
@@ -24,11 +25,11 @@ def repeats(runs: Sequence[tuple[str, Requests]]) -> Iterator[tuple[str, float]]
     every = 1 + sum(len(rows) for _, rows in runs) // SAMPLE
     seen: set[_Row] = set()
     for name, rows in runs:
-        same_start = _repeated(rows)
+        same_start = _repeated(rows, every)
         if same_start:
             yield (
-                f"{same_start} rows of {name} have the same start and times as another",
-                same_start / len(rows),
+                f"{same_start:.1%} of the rows of {name} have the same start and times as another",
+                same_start,
             )
         found = _sample(rows, every)
         different = set(found)
@@ -48,27 +49,33 @@ def _sample(rows: Requests, every: int) -> list[_Row]:
     """TTFT and E2E of completed requests; none where the clock is too coarse to tell a copy from chance."""
     if rows.e2e_s is None:
         return []
-    hashed = np.ascontiguousarray(rows.e2e_s).view(np.uint64) * _SPREAD
-    at = np.flatnonzero(hashed <= np.uint64(2**64 // every - 1))
+    at = _chosen(rows.e2e_s, every)
     at = at[(rows.status[at] == Status.COMPLETED) & np.isfinite(rows.e2e_s[at])]
     e2e = rows.e2e_s[at]
     ticks = e2e / FINEST_S
     coarse = np.abs(ticks - np.rint(ticks)) < ROUND
-    if not e2e.size or coarse.mean() > 0.5 or len(np.unique(e2e)) < MEASURED:
+    if not e2e.size or coarse.mean() > 0.5 or len(set(e2e.tolist())) < MEASURED:
         return []
     ttft = e2e if rows.ttft_s is None else np.nan_to_num(rows.ttft_s[at])
     return list(zip(ttft.tolist(), e2e.tolist(), strict=True))
 
 
-def _repeated(rows: Requests) -> int:
-    """Rows that repeat another one to the last digit of its start, TTFT and E2E."""
+def _chosen(column: Floats, every: int) -> NDArray[np.intp]:
+    """Places of about one row in `every`, by their value."""
+    hashed = np.ascontiguousarray(column).view(np.uint64) * _SPREAD
+    return np.flatnonzero(hashed <= np.uint64(2**64 // every - 1))
+
+
+def _repeated(rows: Requests, every: int) -> float:
+    """Share of the rows that repeat another one to the last digit of its start, TTFT and E2E."""
     times = [column for column in (rows.start_s, rows.ttft_s, rows.e2e_s) if column is not None]
     if rows.start_s is None or len(times) < 2:
-        return 0
-    judged = rows.attempted & np.all([np.isfinite(column) for column in times], axis=0)
-    table = np.stack([column[judged] for column in times], axis=1)
-    kinds = len(np.unique(table[:, -1]))
-    if 1 < kinds < MEASURED or (kinds == 1 and len(np.unique(table[:, 0])) > 1):
-        return 0  # times that hardly differ were made by hand, and slots start together
-    first = table[np.lexsort(table.T)]
-    return int((first[1:] == first[:-1]).all(axis=1).sum())
+        return 0.0
+    at = _chosen(times[-1], every)
+    at = at[rows.attempted[at] & np.all([np.isfinite(column[at]) for column in times], axis=0)]
+    table = [column[at].tolist() for column in times]
+    kinds = len(set(table[-1]))  # not np.unique, which imports numpy.ma: 5 ms of every start
+    if not kinds or 1 < kinds < MEASURED or (kinds == 1 and len(set(table[0])) > 1):
+        return 0.0  # times that hardly differ were made by hand, and slots start together
+    different = len(set(zip(*table, strict=True)))
+    return 1 - different / len(at)
