@@ -81,9 +81,9 @@ def command(**options: Any) -> int:
     junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
     try:
         if options["html"]:
-            from ..emit import _engine
+            from ..emit import page
 
-            _engine.warm_up()
+            page.warm_up()
         junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Reports out: one module a format, each `emit(report) -> str`. They lay out and compute nothing.
+"""Reports out: one module a format, `page` for HTML, each `emit(report) -> str`. They compute nothing.
 
 A new format is one module here, its name in EMITTERS, its goldens and a section in docs/reports.md.
 A module is imported when its format is wanted; jinja2, junit-xml and rich by the call that needs them.
@@ -26,7 +26,7 @@ def _of(module: str) -> Emitter:
 EMITTERS: Mapping[str, Emitter] = {
     "github": _of("github"),
     "gitlab": _of("gitlab"),
-    "html": _of("html"),
+    "html": _of("page"),
     "json": _of("json_"),
     "junit": _of("junit"),
     "markdown": _of("markdown"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate.emit import _engine, html
+from gate.emit.page import emit, engine
 from gate.evaluate import evaluate
 from gate.model import Report, Status
 from tests.conftest import ROOT, Process
@@ -76,7 +76,7 @@ def large(n: int) -> Report:
 
 @NEEDS_VEGA
 def test_a_page_of_a_hundred_thousand_requests_stays_below_two_megabytes() -> None:
-    page = html.emit(large(100_000))
+    page = emit(large(100_000))
     assert page.count("<figure") == 10
     assert len(page.encode()) < 2_000_000
 
@@ -84,12 +84,12 @@ def test_a_page_of_a_hundred_thousand_requests_stays_below_two_megabytes() -> No
 @NEEDS_VEGA
 def test_the_same_report_gives_the_same_bytes() -> None:
     report = large(500)
-    assert html.emit(report) == html.emit(report)
+    assert emit(report) == emit(report)
 
 
 @NEEDS_VEGA
 def test_drawings_are_well_formed_and_every_link_stays_on_the_page() -> None:
-    outline = Outline(html.emit(large(300)))
+    outline = Outline(emit(large(300)))
     assert outline.wrong == []
     assert outline.open == []
     assert len(set(outline.ids)) == len(outline.ids)
@@ -98,9 +98,9 @@ def test_drawings_are_well_formed_and_every_link_stays_on_the_page() -> None:
 
 @NEEDS_VEGA
 def test_a_specification_that_cannot_be_drawn_costs_the_drawings_and_not_the_page() -> None:
-    with pytest.raises(_engine.Undrawn, match="ended with 1"):
-        _engine.draw([{"mark": "point", "data": {"values": []}}, {"mark": 5}])
-    assert len(_engine.draw([{"mark": "point", "data": {"values": []}}])) == 1
+    with pytest.raises(engine.Undrawn, match="ended with 1"):
+        engine.draw([{"mark": "point", "data": {"values": []}}, {"mark": 5}])
+    assert len(engine.draw([{"mark": "point", "data": {"values": []}}])) == 1
 
 
 @NEEDS_VEGA
@@ -109,15 +109,15 @@ def test_the_engine_loads_no_data_from_a_disk_or_a_network(tmp_path: Path) -> No
     for url in ((tmp_path / "secret.json").as_uri(), "http://127.0.0.1:9/data.json"):
         spec = {"mark": "text", "data": {"url": url}, "encoding": {"text": {"field": "a"}}}
         try:
-            (drawn,) = _engine.draw([spec])
-        except _engine.Undrawn:
+            (drawn,) = engine.draw([spec])
+        except engine.Undrawn:
             continue
         assert "<text" not in drawn
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_verdict_is_a_whole_document(case: str) -> None:
-    outline = Outline(html.emit(CASES[case]()))
+    outline = Outline(emit(CASES[case]()))
     assert outline.wrong == []
     assert outline.open == []
     assert len(set(outline.ids)) == len(outline.ids)

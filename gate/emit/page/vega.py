@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ..units import SHARE, show
-from . import _engine
-from ._tables import Table
+from ...units import SHARE, show
+from .._tables import Table
+from . import engine
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -85,9 +85,9 @@ class Picture(Struct, frozen=True):
 def draw(specs: Sequence[Spec], labels: Sequence[str]) -> list[str]:
     """Each drawing as one inline `<svg>`; a label is what a screen reader says of it.
 
-    Marks with a `description` have it as their `<title>`: hover without a script. Raises _engine.Undrawn.
+    Marks with a `description` have it as their `<title>`: hover without a script. Raises engine.Undrawn.
     """
-    drawn = _engine.draw([{**spec, "config": _CONFIG} for spec in specs])
+    drawn = engine.draw([{**spec, "config": _CONFIG} for spec in specs])
     return [_inline(one, label) for one, label in zip(drawn, labels, strict=True)]
 
 

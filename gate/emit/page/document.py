@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ..model import AnyReport, Check, ErrorReport, MetricStats, Report, Verdict
-from ..units import SECONDS, show
-from . import _attribution as a
-from . import _format as f
-from . import _tables as t
-from ._vega import Picture
+from ...model import AnyReport, Check, ErrorReport, MetricStats, Report, Verdict
+from ...units import SECONDS, show
+from .. import _attribution as a
+from .. import _format as f
+from .. import _tables as t
+from .vega import Picture
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,7 +59,7 @@ class _Block(Struct, frozen=True):
     lines: tuple[str, ...] = ()
 
 
-def emit(report: AnyReport) -> str:
+def render(report: AnyReport) -> str:
     """The report as one HTML document; it has charts where `report.charts` and vl-convert are there."""
     if isinstance(report, ErrorReport):
         return _render(report, error=True, word="ERROR", title=f"ERROR {report.message}")
@@ -94,9 +94,9 @@ def _render(report: AnyReport, **context: Any) -> str:
 
     from markupsafe import Markup
 
-    script, css = (_squeezed(_source(name)) for name in ("_report.js", "_report.css"))
+    script, css = (_squeezed(_source(name)) for name in ("script.js", "style.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = _environment().get_template("_report.html.j2")
+    template = _environment().get_template("template.html.j2")
     text = template.render(
         report=report,
         f=f,
@@ -151,16 +151,16 @@ def _figures(report: Report) -> tuple[list[_Figure], str]:
     """Every picture with its drawing; why there are no drawings, where that has a remedy."""
     if report.charts is None:
         return [], ""
-    from . import _charts, _engine, _vega
+    from . import charts, engine, vega
 
-    pictures = _charts.pictures(report)
+    pictures = charts.pictures(report)
     tables = [None if one.table is None else _Labelled(one.title, one.table) for one in pictures]
     try:
-        if not _engine.available():
-            raise _engine.Undrawn(NO_CHARTS)
+        if not engine.available():
+            raise engine.Undrawn(NO_CHARTS)
         labels = [f"{one.title}. {one.says}" for one in pictures]
-        drawings = map(_markup, _vega.draw([one.spec for one in pictures], labels))
-    except _engine.Undrawn as why:
+        drawings = map(_markup, vega.draw([one.spec for one in pictures], labels))
+    except engine.Undrawn as why:
         shown = [_Figure(one, "", table) for one, table in zip(pictures, tables, strict=True) if table]
         return shown, f"No charts: {why}. The verdict and every table are the same without."
     return [_Figure(*three) for three in zip(pictures, drawings, tables, strict=True)], ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import Charts, Grid, Move, WhatIf
-from ..units import SECONDS, SHARE, show
-from . import _format as f
-from . import _vega as v
-from ._tables import Table
-from ._vega import Picture
+from ...model import Charts, Grid, Move, WhatIf
+from ...units import SECONDS, SHARE, show
+from .. import _format as f
+from .._tables import Table
+from . import vega as v
+from .vega import Picture
 
 _COLOURS = ("c1", "c2", "c3", "fg")
 _SHAPES = {"pass": "circle", "undecided": "square", "fail": "diamond"}

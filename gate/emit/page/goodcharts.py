@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..model import Change, Charts, Check, MissSet, Report, RunReport
-from ..units import SECONDS, SHARE, show
-from . import _format as f
-from . import _vega as v
-from ._tables import Table
-from ._vega import Picture
+from ...model import Change, Charts, Check, MissSet, Report, RunReport
+from ...units import SECONDS, SHARE, show
+from .. import _format as f
+from .._tables import Table
+from . import vega as v
+from .vega import Picture
 
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "failed": "failed"}
 RUNS_MOST = 120  # drawn; the table has all

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..model import Charts, Curve, CurveBound, Report, Scatter, Verdict
-from ..units import SECONDS, SHARE, show
-from . import _format as f
-from . import _goodcharts as good
-from . import _movecharts as moved
-from . import _vega as v
-from ._tables import Table
-from ._vega import Picture
+from ...model import Charts, Curve, CurveBound, Report, Scatter, Verdict
+from ...units import SECONDS, SHARE, show
+from .. import _format as f
+from .._tables import Table
+from . import goodcharts as good
+from . import movecharts as moved
+from . import vega as v
+from .vega import Picture
 
 LABELS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "itl": "ITL"}
 AXES = {
