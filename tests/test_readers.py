@@ -18,7 +18,7 @@ from msgspec import structs
 from gate import readers
 from gate.errors import InputError, UsageError
 from gate.model import METRICS, Requests, Run, Status
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT, SHARED
 
 NAMES = [reader.NAME for reader in readers.READERS]
@@ -97,7 +97,7 @@ def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> No
     cards = {reader.__name__ for reader in readers.READERS}
     shared = {
         f"gate.readers.{name}"
-        for name in ("_doc", "_files", "_format", "_sidecar", "_source", "_stated", "_twins")
+        for name in ("card", "doc", "facts", "files", "sidecar", "source", "stored", "twins")
     }
     assert {name for name in ours if name.startswith("gate.readers.")} == cards | shared
     heavy = {"csv", "dataclasses", "glob", "gzip", "hashlib", "json", "mmap", "sqlite3", "yaml"}
@@ -116,7 +116,7 @@ def test_a_fixture_is_claimed_by_its_own_reader_only(name: str, path: Path) -> N
     if claims or name == readers.FALLBACK.NAME:
         assert claims == ([] if name == readers.FALLBACK.NAME else [name])
     else:  # a side file beside a result: known by its name, or refused
-        assert readers._files.side_file(source(path), readers._side_files())
+        assert readers.files.side_file(source(path), readers._side_files())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -212,7 +212,7 @@ def test_the_same_run_is_not_counted_twice_from_a_folder_and_its_file(tmp_path: 
     "name", ["a.slo.json", "ab.json", "axbx.json", "stage_1.json", "run1.csv", "run3.csv", "x.json"]
 )
 def test_side_files_are_known_by_patterns_as_the_shell_has_them(pattern: str, name: str) -> None:
-    found = readers._files.side_file(source(Path(name)), {pattern: "known"})
+    found = readers.files.side_file(source(Path(name)), {pattern: "known"})
     alone = fnmatch.fnmatchcase(name, "*.slo.json")  # what lies beside every tool's results
     assert (found is not None) == (fnmatch.fnmatchcase(name, pattern) or alone)
 

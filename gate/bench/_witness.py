@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import GateError
-from ..readers._source import Source
 from ..readers.prometheus.engines import Labels
 from ..readers.prometheus.scrapes import Scrape, Wanted, from_text
+from ..readers.source import Source
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 32 << 20

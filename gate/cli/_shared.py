@@ -77,7 +77,7 @@ def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) 
     from msgspec.structs import replace
 
     from ..evaluate import ALLOWABLE
-    from ..readers._baseline import read_baseline as reader
+    from ..readers.baseline import read_baseline as reader
 
     for key in options["allowed"]:
         if key not in ALLOWABLE:

@@ -15,12 +15,10 @@ from msgspec.structs import replace
 from ..errors import InputError, UsageError
 from ..model import Run
 from . import (
-    _files,
-    _sidecar,
-    _stated,
-    _twins,
     aiperf,
     evalscope,
+    facts,
+    files,
     genai_bench,
     genai_perf,
     generic,
@@ -36,11 +34,13 @@ from . import (
     mlperf_endpoints,
     prometheus,
     sglang,
+    sidecar,
     trtllm,
+    twins,
     vllm,
 )
-from ._format import Format
-from ._source import Source
+from .card import Format
+from .source import Source
 
 
 class Reader(Protocol):
@@ -123,14 +123,14 @@ def read(
     scraped metrics, `watch` is told how far reading is. Raises InputError for what is missing, unreadable,
     unknown or contradictory, UsageError for an unknown tool or key.
     """
-    facts = _stated.parse(stated)
+    caller = facts.parse(stated)
     forced = by_name(tool) if tool else None
-    sources, notes = _files.find(names, gaps=gaps, attempted=attempted)
+    sources, notes = files.find(names, gaps=gaps, attempted=attempted)
     _prepare(sources, gaps_up_to, watch)
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     seen: dict[int, list[Source]] = {}
     for source in sources:
-        what = None if forced else _files.side_file(source, _side_files())
+        what = None if forced else files.side_file(source, _side_files())
         if what:
             notes.append(f"{source.name}: skipped, {what}, not a result")
         elif twin := _twin(source, seen.setdefault(len(source.data), [])):
@@ -138,13 +138,13 @@ def read(
         else:
             reader = forced or claim(source)
             claimed.setdefault(reader.NAME, []).append((reader, source))
-    runs = _twins.once((run for group in claimed.values() for run in _read_group(group, notes)), notes)
+    runs = twins.once((run for group in claimed.values() for run in _read_group(group, notes)), notes)
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
         why = "".join(f"\n{note}" for note in notes[:5])
         hint = "pass the tool's result file, or force it with --tool NAME"
         raise InputError(f"no result among the files{why}", named, hint)
-    return Reading(tuple(_sidecar.apply(_stated.apply(run, facts)) for run in runs), tuple(notes))
+    return Reading(tuple(sidecar.apply(facts.apply(run, caller)) for run in runs), tuple(notes))
 
 
 def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:

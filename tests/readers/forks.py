@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Requests, Run, Status
 from gate.readers import READERS
-from gate.readers._source import Source
+from gate.readers.source import Source
 
 EXACT = 1e-12
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gate.model import Requests, Run
 from gate.readers import inference_perf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 HERE = FIXTURES / "inference-perf"

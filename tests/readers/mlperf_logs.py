@@ -10,7 +10,7 @@ from typing import Any
 
 from gate.model import Requests, Run
 from gate.readers import mlperf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 CASES = FIXTURES / "mlperf"

@@ -16,7 +16,7 @@ import pytest
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
 from gate.readers import aiperf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 HERE = FIXTURES / "aiperf"

@@ -14,7 +14,7 @@ import pytest
 
 from gate.model import Aggregate, Load, Requests, Run, Status
 from gate.readers import genai_perf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 HERE = FIXTURES / "genai-perf"

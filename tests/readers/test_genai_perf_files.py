@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run
 from gate.readers import aiperf, genai_perf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.test_genai_perf import (
     CASES,
     EXACT,

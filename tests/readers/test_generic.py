@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Counts, Load, Requests, Run, Status
 from gate.readers import generic
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
 CASES = FIXTURES / "generic"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Requests
 from gate.readers import guidellm
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.guidellm_results import HERE, benchmark, of, read, report, row, source, stat, written
 
 # ---- broken files -----------------------------------------------------------------------------------

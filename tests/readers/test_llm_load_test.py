@@ -16,7 +16,7 @@ from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Floats, Load, Requests, Run, Status
 from gate.readers import llm_load_test
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 CASES = FIXTURES / "llm-load-test"

@@ -17,7 +17,7 @@ from gate import readers
 from gate.errors import InputError
 from gate.model import Aggregate, Counts, Load, Run
 from gate.readers import llmd
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
 CASES = FIXTURES / "llm-d"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
 from gate.readers import llmperf
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
 CASES = FIXTURES / "llmperf"

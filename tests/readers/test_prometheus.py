@@ -17,7 +17,7 @@ from gate.errors import InputError
 from gate.evaluate import evaluate
 from gate.model import Buckets, Counts, Histogram, Load, Run, Verdict, Workload
 from gate.readers import prometheus
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.scrapes import (
     BEGAN,
     CASES,

@@ -9,7 +9,7 @@ import pytest
 
 from gate.model import Buckets, Counts, Histogram, Run
 from gate.readers import prometheus
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.scrapes import CASES, SGLANG, SINGLE, N, engine, gateway, save
 
 COUNTER = "gateway_requests_total"

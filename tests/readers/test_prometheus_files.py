@@ -15,7 +15,7 @@ from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Histogram, Run
 from gate.readers import prometheus
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.scrapes import CASES, SINGLE, VLLM, N, engine, gateway, range_answer, save
 
 COUNTER = "gateway_requests_total"

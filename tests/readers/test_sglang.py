@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
 from gate.readers import claim, sglang
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.conftest import FIXTURES
 from tests.readers import forks
 from tests.readers.forks import notes, objects, rows, source, written

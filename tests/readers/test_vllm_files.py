@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gate.errors import InputError
 from gate.model import Requests, Status
 from gate.readers import claim, vllm
-from gate.readers._source import Source
+from gate.readers.source import Source
 from tests.readers.vllm_results import (
     HERE,
     TYPICAL,

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...model import Run
-from .._format import Format
-from .._source import Doc, Source
+from ..card import Format
+from ..source import Doc, Source
 
 NAME = "aiperf"
 TITLE = "AIPerf"

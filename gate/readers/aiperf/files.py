@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import _nvidia
-from .._source import Source
+from .. import nvidia
+from ..source import Source
 from . import NOT_RESULTS, kind
 
 
 def place(source: Source) -> tuple[Path, str]:
     """Folder and prefix that the files of one run share, whatever --profile-export-prefix was."""
     path = source.path or Path(source.name)
-    name = _nvidia.stem(path.name, ".jsonl", ".json", ".csv") or path.name
+    name = nvidia.stem(path.name, ".jsonl", ".json", ".csv") or path.name
     return path.parent, name.removesuffix("_aiperf")
 
 
@@ -21,7 +21,7 @@ def aggregate_beside(source: Source) -> Source | None:
     """The aggregate of the run whose records `source` holds."""
     prefix = place(source)[1]
     names = (f"{prefix}_aiperf.json", f"{prefix}.json")
-    return next((s for s in _nvidia.beside(source, *names) if kind(s) == "aggregate"), None)
+    return next((s for s in nvidia.beside(source, *names) if kind(s) == "aggregate"), None)
 
 
 def companions(sources: Sequence[Source]) -> Mapping[Source, str]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import Bools, Counts, Floats, Gaps, Requests, Run, Status, Summary
-from .. import _nvidia, _rows
-from .._source import Source
+from .. import nvidia, tables
+from ..source import Source
 from . import DEFINITIONS, NAME, summary
 from .files import aggregate_beside
 
@@ -147,14 +147,14 @@ def _numbers(cells: Sequence[_Time | _Count | None]) -> Floats:
 
 def _seconds(source: Source, cells: Sequence[_Time | None], metric: str) -> Floats:
     units = {cell.unit for cell in cells if cell is not None}
-    scales = {unit: _nvidia.per_second(source, unit, metric) for unit in units}
+    scales = {unit: nvidia.per_second(source, unit, metric) for unit in units}
     values = _numbers(cells)
     values /= scales.popitem()[1] if len(scales) == 1 else [scales[c.unit] if c else 1.0 for c in cells]
     return values
 
 
 def _divisor(source: Source, cell: _Times | None) -> float:
-    return 1.0 if cell is None else _nvidia.per_second(source, cell.unit, "inter_chunk_latency")
+    return 1.0 if cell is None else nvidia.per_second(source, cell.unit, "inter_chunk_latency")
 
 
 def _select(table: _Table, rows: Bools) -> _Table:
@@ -172,7 +172,7 @@ def _run(
 ) -> Run:
     """`phase` is None where the whole file is one measured phase, so that the aggregate is about it."""
     rows = _requests(table)
-    counted = _rows.counts(rows)
+    counted = tables.counts(rows)
     whole = facts if phase is None else None
     phases = facts.config.all_phases() if facts and phase is not None else []
     if facts and phase is None:
@@ -190,13 +190,13 @@ def _run(
         model=facts.config.model() if facts else None,
         load=phases[phase].load() if phase is not None and 0 <= phase < len(phases) else None,
         duration_s=(whole.window_s() if whole else None) or _span_s(table, rows),
-        total_output_tokens=_rows.output_total(rows),
+        total_output_tokens=tables.output_total(rows),
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=whole.reported() if whole else {},
         unsuitable=_unsuitable(rows, streaming) | (_doubt(whole, table, counted) if whole else {}),
         notes=(
-            *_rows.failure_note(rows, messages),
+            *tables.failure_note(rows, messages),
             *_notes(table, rows),
             *(_facts_notes(facts, counted) if facts else (_ALONE,)),
         ),
@@ -212,7 +212,7 @@ def _requests(table: _Table) -> Requests:
     gaps = None
     if "gap" in table:
         gaps = Gaps(table["gap"], np.concatenate([[0], np.cumsum(table["gaps"])]))
-    return _rows.requests(
+    return tables.requests(
         errors=table["error"],
         ttft_s=table["ttft"],
         e2e_s=table["e2e"],
@@ -329,7 +329,7 @@ def _facts_notes(facts: summary.Told, counted: Counts) -> tuple[str, ...]:
 
 def _notes(table: _Table, rows: Requests) -> tuple[str, ...]:
     usage, completed = table["usage"], rows.status == Status.COMPLETED
-    notes = list(_rows.token_note(rows, table["tokens"], "the server's usage", "AIPerf's tokenizer"))
+    notes = list(tables.token_note(rows, table["tokens"], "the server's usage", "AIPerf's tokenizer"))
     if notes:
         notes.append("AIPerf's own inter_token_latency is by its tokenizer and differs from our TPOT")
     without = int((completed & ~(usage > 0)).sum())

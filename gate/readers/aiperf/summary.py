@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ...errors import InputError
 from ...model import Aggregate, Counts, Load, Run, Summary, ToolReported
-from .. import _nvidia
-from .._nvidia import Stat
-from .._source import Doc, Source
+from .. import nvidia
+from ..nvidia import Stat
+from ..source import Doc, Source
 from . import DEFINITIONS, LATENCIES, NAME
 
 RECORDS = "profile_export.jsonl (written at --export-level records, the default)"
@@ -132,7 +132,7 @@ class Told(Struct, frozen=True):
 
     def count(self, tag: str) -> int | None:
         """A count; None where the key is absent."""
-        return _nvidia.count(self.source, self.value(tag), tag)
+        return nvidia.count(self.source, self.value(tag), tag)
 
     def completed(self) -> int | None:
         """Completed requests; None where the aggregate does not say."""
@@ -160,14 +160,14 @@ class Told(Struct, frozen=True):
     def latencies(self) -> dict[str, Summary]:
         """By metric, in seconds. Raises InputError where the percentiles do not ascend."""
         return {
-            metric: _nvidia.summary(self.source, self.stats[tag], tag)
+            metric: nvidia.summary(self.source, self.stats[tag], tag)
             for metric, tag in LATENCIES.items()
             if tag in self.stats
         }
 
     def reported(self) -> dict[str, ToolReported]:
         """The tool's own percentiles by metric, in seconds."""
-        return {metric: _nvidia.reported(of) for metric, of in self.latencies().items()}
+        return {metric: nvidia.reported(of) for metric, of in self.latencies().items()}
 
     def window_s(self) -> float | None:
         """The window of the tool's throughput: the phase since 0.12, first to last request before."""
@@ -177,13 +177,13 @@ class Told(Struct, frozen=True):
         lasted = self.stats.get("benchmark_duration", Stat())
         if lasted.avg is None:
             return None
-        return lasted.avg / _nvidia.per_second(self.source, lasted.unit, "benchmark_duration")
+        return lasted.avg / nvidia.per_second(self.source, lasted.unit, "benchmark_duration")
 
 
 def told(source: Source) -> Told:
     """Raises InputError for a result of the wrong type; settings that mean nothing are a note."""
     if source.shape == "text":
-        table = _nvidia.table(source)
+        table = nvidia.table(source)
         return Told(source, {_FORMER.get(tag, tag): stat for tag, stat in table.items()}, Config())
     doc = metrics = source.doc
     if "records" in doc:  # until 2025-10

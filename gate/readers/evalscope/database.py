@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from ...model import Bools, Counts, Floats, Gaps, Requests, Run, ToolReported
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS, TITLE, files, report
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def read(source: Source) -> Run:
     cells, gaps = _rows_of(source)
     errors = cells["success"] != 1
     table = _table(cells, errors, gaps)
-    counts = _rows.counts(table)
+    counts = tables.counts(table)
     if summary is not None:
         _check(source, summary, errors)
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     if "is_stream" in cells and not (cells["is_stream"] == 1).any():
         streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED)
     return Run(
@@ -56,13 +56,13 @@ def read(source: Source) -> Run:
         load=facts.load,
         duration_s=_duration(cells),
         date=facts.date,
-        total_output_tokens=_rows.output_total(table),
+        total_output_tokens=tables.output_total(table),
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=_reported(source, summary, facts),
         unsuitable=unsuitable,
         notes=(
-            *_rows.failure_note(table, [_NO_REASON if error else "" for error in errors.tolist()]),
+            *tables.failure_note(table, [_NO_REASON if error else "" for error in errors.tolist()]),
             *_notes(table, counts, errors, facts),
             *(report.odd_names(summary, None) if summary is not None else ()),
             *odd,
@@ -181,7 +181,7 @@ def _flat(lists: Sequence[Floats]) -> Gaps:
 
 
 def _table(cells: _Cells, errors: Bools, gaps: Gaps | None) -> Requests:
-    return _rows.requests(
+    return tables.requests(
         errors=errors,
         ttft_s=cells["first_chunk_latency"],
         e2e_s=cells["latency"],
@@ -233,5 +233,5 @@ def _notes(table: Requests, counts: Counts, errors: Bools, facts: files.Facts) -
     if facts.number and facts.number > len(errors):
         notes.append(f"{facts.number} requests were asked for, {len(errors)} are in the file")
     if facts.load is not None and facts.load.request_rate is not None:
-        notes += _streaming.slow_client(table, facts.load.request_rate)
+        notes += bursts.slow_client(table, facts.load.request_rate)
     return notes

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...model import Load
-from .._source import Doc, Source
+from ..source import Doc, Source
 from . import SIDE_FILES, kind
 
 LATE = "E2E ends with the usage chunk, after the last token"

@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from ...model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
-from .._source import Doc, Source
+from ..source import Doc, Source
 from . import DEFINITIONS, TITLE, files
 
 _COLUMN = re.compile(r"(TTFT|TPOT|ITL|Latency) \((ms|s)\)")

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from ...model import Bools, Load, Requests, Run, Status, ToolReported
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS, IS_METADATA, NAME, TITLE
 
 _METRICS = {"ttft": "ttft", "e2e": "e2e_latency", "tpot": "tpot"}  # ours -> the tool's
@@ -28,11 +28,11 @@ _LATE = "E2E ends with the stream, after the last token (usage chunk or [DONE])"
 
 
 class _Row(msgspec.Struct, gc=False):
-    ttft: _rows.Cell
-    e2e_latency: _rows.Cell
-    num_output_tokens: _rows.Tokens
+    ttft: tables.Cell
+    e2e_latency: tables.Cell
+    num_output_tokens: tables.Tokens
     error_code: int | None
-    num_input_tokens: _rows.Tokens = None
+    num_input_tokens: tables.Tokens = None
     error_message: str | None = None
 
 
@@ -41,13 +41,13 @@ class _Aggregated(msgspec.Struct):
     num_completed_requests: int
     num_error_requests: int
     scenario: str | None = None
-    stats: dict[str, dict[str, _rows.Cell]] = {}
+    stats: dict[str, dict[str, tables.Cell]] = {}
     iteration_type: str = "num_concurrency"
     num_concurrency: int | None = None
     request_rate: float | None = None
     batch_size: int | None = None
-    run_duration: _rows.Cell = None
-    error_rate: _rows.Cell = None
+    run_duration: tables.Cell = None
+    error_rate: tables.Cell = None
     total_arrivals: int | None = None
 
 
@@ -81,27 +81,27 @@ def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -
     if _generates_nothing(table):
         why = "holds no generated tokens: embeddings, images and speech have no TTFT or TPOT to judge"
         raise source.fail(why, hint="benchmark a text task, such as text-to-text")
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     return Run(
         input=source.name,
         sha256=source.sha256,
         format=f"{NAME} run",
         tool=TITLE,
         evidence=table,
-        counts=_rows.counts(table),
+        counts=tables.counts(table),
         tool_version=about.text("benchmark_version") if about else None,
         model=about.text("api_model_name") if about else None,
         hardware=_hardware(about),
         scenario=said.scenario,
         load=_load(source, said),
         duration_s=None if edges.any() else _positive(said.run_duration),
-        total_output_tokens=_rows.output_total(table),
+        total_output_tokens=tables.output_total(table),
         streaming=streaming,
         definitions=DEFINITIONS,
         tool_reported=_reported(said, unit),
-        unsuitable=_lost_rows(said) | ({"itl": _streaming.NO_GAPS.format(TITLE)} | unsuitable),
+        unsuitable=_lost_rows(said) | ({"itl": bursts.NO_GAPS.format(TITLE)} | unsuitable),
         notes=(
-            *_rows.failure_note(table, [_message(row) for row in rows]),
+            *tables.failure_note(table, [_message(row) for row in rows]),
             *_count_notes(said, table, rows),
             *edge_notes,
             *odd,
@@ -120,12 +120,12 @@ def _unit(doc: Doc) -> float:
 
 
 def _table(rows: Sequence[_Row], unit: float, edges: Bools) -> Requests:
-    return _rows.requests(
+    return tables.requests(
         errors=np.array([row.error_code is not None for row in rows], dtype=np.bool_),
-        ttft_s=_rows.column([row.ttft for row in rows]) * unit,
-        e2e_s=_rows.column([row.e2e_latency for row in rows]) * unit,
-        output_tokens=_rows.column([row.num_output_tokens for row in rows]),
-        input_tokens=_rows.column([row.num_input_tokens for row in rows]),
+        ttft_s=tables.column([row.ttft for row in rows]) * unit,
+        e2e_s=tables.column([row.e2e_latency for row in rows]) * unit,
+        output_tokens=tables.column([row.num_output_tokens for row in rows]),
+        input_tokens=tables.column([row.num_input_tokens for row in rows]),
         warmup=edges,
         order="completion",
     )

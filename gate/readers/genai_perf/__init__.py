@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...model import Run
-from .._format import Format
-from .._source import Source
+from ..card import Format
+from ..source import Source
 
 NAME = "genai-perf"
 TITLE = "GenAI-Perf"

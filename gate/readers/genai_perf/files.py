@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import _nvidia
-from .._source import Source
+from .. import nvidia
+from ..source import Source
 from . import kind
 from . import summary as _summary
 
@@ -35,7 +35,7 @@ def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
 
 
 def _prefix(name: str) -> str:
-    stem = _nvidia.stem(name, ".json", ".csv") or name
+    stem = nvidia.stem(name, ".json", ".csv") or name
     return stem.removesuffix("_genai_perf")
 
 
@@ -53,7 +53,7 @@ def summary_beside(source: Source) -> Source | None:
     """The summary of a raw export: by prefix, or one that names it as its profile_export_file."""
     prefix = _place(source)[1]
     names = dict.fromkeys((f"{prefix}_genai_perf.json", "profile_export_genai_perf.json"))
-    for other in _nvidia.beside(source, *names):
+    for other in nvidia.beside(source, *names):
         if kind(other) == "summary" and prefix in (
             _place(other)[1],
             _prefix(_summary.exported(other) or ""),

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from ...model import Floats, Gaps, Load, Requests, Run, Status, Summary
-from .. import _rows
-from .._source import BROKEN, Source
+from .. import tables
+from ..source import BROKEN, Source
 from . import DEFINITIONS, NAME
 from . import summary as _summary
 
@@ -184,9 +184,9 @@ def _run(source: Source, at: str, experiment: _Experiment, facts: _summary.Told 
     chunks = np.array([len(answer.chunks_ns) for answer in answers], np.float64)
     tokens, about, unknown = _tokens(answers, chunks, facts, streaming)
     rows = _requests(answers, tokens, streaming, gaps=source.gaps)
-    counted = _rows.counts(rows)
+    counted = tables.counts(rows)
     _agree(source, facts, answers, counted.completed)
-    total = _rows.output_total(rows)
+    total = tables.output_total(rows)
     if total is None and facts and (mean := facts.value("output_sequence_length")) is not None:
         total = mean * counted.completed
     return Run(
@@ -205,7 +205,7 @@ def _run(source: Source, at: str, experiment: _Experiment, facts: _summary.Told 
         tool_reported=facts.reported() if facts else {},
         unsuitable=_unsuitable(rows, streaming, unknown),
         notes=(
-            *_rows.failure_note(rows, [a.error or ("" if a.chunks_ns else "no content") for a in answers]),
+            *tables.failure_note(rows, [a.error or ("" if a.chunks_ns else "no content") for a in answers]),
             _summary.INVISIBLE,
             *about,
             *_notes(answers, rows, streaming, facts),
@@ -218,7 +218,7 @@ def _requests(answers: list[_Answer], tokens: Floats | None, streaming: bool, *,
     lists = [np.diff(np.array(a.chunks_ns, np.int64)) / 1e9 for a in answers] if gaps and streaming else []
     lengths = np.cumsum([0, *(len(each) for each in lists)])
     prompts = [a.usage.prompt_tokens if a.usage else None for a in answers]
-    return _rows.requests(
+    return tables.requests(
         errors=np.array([bool(a.error) or not a.chunks_ns for a in answers], bool),
         ttft_s=np.array([answer.after_s(0) for answer in answers]) if streaming else None,
         e2e_s=np.array([answer.after_s(-1) for answer in answers]),
@@ -238,7 +238,7 @@ def _tokens(
     if some.any() and np.isfinite(usage[some]).all():
         note = f"output tokens are the server's usage ({usage[some].mean():.4g} a request)"
         mean = facts.value("output_sequence_length") if facts else None
-        if mean is None or abs(mean - usage[some].mean()) <= _rows.MISMATCH * usage[some].mean():
+        if mean is None or abs(mean - usage[some].mean()) <= tables.MISMATCH * usage[some].mean():
             return usage, (note,), ""
         more = f"; GenAI-Perf's tokenizer says {mean:.4g}: its inter_token_latency differs from our TPOT"
         return usage, (note + more,), ""

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ...errors import InputError
 from ...model import Aggregate, Counts, Load, Run, Summary, ToolReported
-from .. import _nvidia
-from .._nvidia import Stat
-from .._source import Source
+from .. import nvidia
+from ..nvidia import Stat
+from ..source import Source
 from . import DEFINITIONS, NAME
 
 RAW = "the raw profile_export.json"
@@ -81,7 +81,7 @@ class Told(Struct, frozen=True):
 
     def count(self) -> int | None:
         """Requests measured; None in 24.08, which does not say."""
-        return _nvidia.count(self.source, self.value("request_count"), "request_count")
+        return nvidia.count(self.source, self.value("request_count"), "request_count")
 
     def streaming(self) -> bool | None:
         """As configured; a CSV of a run that did not stream leaves the TTFT row out."""
@@ -95,14 +95,14 @@ class Told(Struct, frozen=True):
     def latencies(self) -> dict[str, Summary]:
         """By metric, in seconds; a TTFT that only repeats the request latency is left out."""
         return {
-            metric: _nvidia.summary(self.source, self.stats[tag], tag)
+            metric: nvidia.summary(self.source, self.stats[tag], tag)
             for metric, tag in _TAGS.items()
             if tag in self.stats and (metric != "ttft" or self.streaming())
         }
 
     def reported(self) -> dict[str, ToolReported]:
         """The tool's own percentiles by metric, in seconds."""
-        return {metric: _nvidia.reported(of) for metric, of in self.latencies().items()}
+        return {metric: nvidia.reported(of) for metric, of in self.latencies().items()}
 
     def model(self) -> str | None:
         """The models asked for, usually one."""
@@ -122,7 +122,7 @@ class Told(Struct, frozen=True):
 def told(source: Source) -> Told:
     """Raises InputError for a result of the wrong type; settings that mean nothing are a note."""
     if source.shape == "text":
-        return Told(source, _nvidia.table(source), _Config())
+        return Told(source, nvidia.table(source), _Config())
     doc, notes = source.doc, []
     stats = {tag: stat for tag in (*_TAGS.values(), *_OTHERS) if (stat := doc.get(tag, Stat)) is not None}
     try:

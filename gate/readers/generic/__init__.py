@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...model import Run
-from .._format import Format
-from .._source import Source
+from ..card import Format
+from ..source import Source
 
 NAME = "generic"
 TITLE = "generic rows"

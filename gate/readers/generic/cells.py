@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...model import Bools, Floats
-from .._source import Source
+from ..source import Source
 from . import telltales
 
 UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from .._source import Source
+from ..source import Source
 from . import telltales
 from .cells import (
     FLAGS,

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
-from .. import _rows, _streaming
-from .._source import Source
+from .. import bursts, tables
+from ..source import Source
 from . import NAME, telltales
 from . import cells as _cells
 from . import columns as _columns
@@ -268,14 +268,14 @@ def _run(
     errors = [table.errors[row] for row in picked.tolist()]
     part = _requests(rows, picked, errors)
     said = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
-    streaming, suspicions, odd = _streaming.judge(part)
+    streaming, suspicions, odd = bursts.judge(part)
     return Run(
         input=source.name,
         sha256=source.sha256,
         format=kind,
         tool=said["tool"] or NAME,
         evidence=part,
-        counts=_rows.counts(part),
+        counts=tables.counts(part),
         tool_version=said["tool_version"],
         model=said["model"],
         hardware=said["hardware"],
@@ -283,11 +283,11 @@ def _run(
         load=load,
         duration_s=_duration_s(part),
         prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
-        total_output_tokens=_rows.output_total(part),
+        total_output_tokens=tables.output_total(part),
         definitions=rows.definitions,
         streaming=streaming,
         unsuitable={**_suspicions(part), **suspicions, **rows.unsuitable},
-        notes=(*((f"run {run}",) if run else ()), *_rows.failure_note(part, errors), *rows.notes, *odd),
+        notes=(*((f"run {run}",) if run else ()), *tables.failure_note(part, errors), *rows.notes, *odd),
     )
 
 
@@ -308,7 +308,7 @@ def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> 
 
     start_s = column(rows.times_s, "start")
     ascending = start_s is not None and bool(np.all(np.diff(start_s) >= 0))  # false where one is NaN
-    part = _rows.requests(
+    part = tables.requests(
         errors=np.array([bool(error) for error in errors]),
         ttft_s=column(rows.times_s, "ttft"),
         e2e_s=column(rows.times_s, "e2e"),

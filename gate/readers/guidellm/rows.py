@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...model import Bools, Floats, Requests, Status
-from .. import _rows
+from .. import tables
 from .report import Benchmark, Row, Strategy, Timings
 from .summary import NO_GAPS, NOT_STREAMING
 
@@ -65,7 +65,7 @@ def listed(benchmark: Benchmark) -> Listed:
     window = _window(benchmark, zero)
     inside = _inside(start - zero, end - zero, window)
     cancelled = kind == Status.CANCELLED
-    requests = _rows.requests(
+    requests = tables.requests(
         errors=kind == Status.FAILED,
         ttft_s=_floats(r.time_to_first_token_ms for r in rows) / 1e3,
         e2e_s=_floats(r.request_latency for r in rows),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
 from ...model import Aggregate, Load, Requests, Run, Status
-from .. import _rows
-from .._source import Source
+from .. import tables
+from ..source import Source
 from . import NAME, report, rows, summary, table
 from .report import Benchmark, Slo, Strategy, Totals
 
@@ -67,7 +67,7 @@ def _run(source: Source, benchmark: Benchmark, at: str, version: str | None, day
     evidence: Requests | Aggregate
     said: Iterable[str]
     if _all_listed(source, benchmark, one, at):
-        kind, evidence, counts = "guidellm requests", one.requests, _rows.counts(one.requests)
+        kind, evidence, counts = "guidellm requests", one.requests, tables.counts(one.requests)
         tokens, said = rows.output_tokens(one), _row_notes(benchmark, one)
         reasons = rows.unsuitable(one)
     else:
@@ -152,7 +152,7 @@ def _day(start_s: float | None) -> str | None:
 
 
 def _row_notes(benchmark: Benchmark, one: rows.Listed) -> Iterable[str]:
-    yield from _rows.failure_note(one.requests, one.messages)
+    yield from tables.failure_note(one.requests, one.messages)
     totals, made = benchmark.totals, benchmark.made
     outside = int((one.requests.status == Status.WARMUP).sum())
     if outside:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from ...model import Aggregate, Counts, Summary, ToolReported
-from .._source import Source
+from ..source import Source
 from .report import Benchmark, Group, Stat
 
 DETAIL = "a report with its requests (GuideLLM keeps them all unless sample_size is set)"

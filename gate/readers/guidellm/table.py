@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from .._source import BROKEN, Source
+from ..source import BROKEN, Source
 from .report import (
     Backend,
     Benchmark,

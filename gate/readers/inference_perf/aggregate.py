@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...model import Aggregate, Counts, Load, Summary, ToolReported
-from .._source import BROKEN, Source
+from ..source import BROKEN, Source
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # nothing measured is larger; sums stay finite

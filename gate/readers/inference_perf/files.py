@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...model import Load
-from .._source import BROKEN, Source
+from ..source import BROKEN, Source
 
 REQUESTS = "per_request_lifecycle_metrics.json"
 _TAILS = re.compile(r"(?:stage_-?\d+|summary|per_request)_lifecycle_metrics\.json(?:\.gz)?$")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import Floats, Gaps, Load, Requests, Run, Status
-from .. import _rows
-from .._source import BROKEN, Source
+from .. import tables
+from ..source import BROKEN, Source
 from . import DEFINITIONS, NAME, aggregate, files
 from .aggregate import Count, Number
 
@@ -227,7 +227,7 @@ def _pause(table: _Table) -> float:
 def _run(source: Source, whole: _Table, part: _Part, config: files.Config) -> Run:
     table = _Table(*(getattr(whole, name)[part.rows] for name in _Table.__struct_fields__))
     rows = _requests(table, gaps=source.gaps)
-    counts, told = _rows.counts(rows), part.told
+    counts, told = tables.counts(rows), part.told
     constraints = config.report.goodput.constraints if config.report and config.report.goodput else None
     window_s = float(table.end_s.max() - table.start_s.min())
     return Run(
@@ -241,14 +241,14 @@ def _run(source: Source, whole: _Table, part: _Part, config: files.Config) -> Ru
         load=part.load,
         duration_s=(told.duration_s if told else None) or (window_s if window_s > 0 else None),
         date=part.day,
-        total_output_tokens=_rows.output_total(rows),
+        total_output_tokens=tables.output_total(rows),
         streaming=rows.ttft_s is not None if counts.completed else None,
         definitions=DEFINITIONS,
         tool_reported=aggregate.reported(told) if told else {},
         unsuitable=_unsuitable(table, rows, part.reason),
         notes=(
-            *_rows.failure_note(rows, table.messages),
-            *_rows.token_note(rows, table.tokens, "the server's usage", "inference-perf's tokenizer"),
+            *tables.failure_note(rows, table.messages),
+            *tables.token_note(rows, table.tokens, "the server's usage", "inference-perf's tokenizer"),
             *_notes(table, rows, told),
             *part.notes,
             *config.retry_note(),
@@ -258,7 +258,7 @@ def _run(source: Source, whole: _Table, part: _Part, config: files.Config) -> Ru
 
 
 def _requests(table: _Table, *, gaps: bool) -> Requests:
-    return _rows.requests(
+    return tables.requests(
         errors=table.is_error,
         ttft_s=table.ttft_s,
         e2e_s=table.end_s - table.start_s,

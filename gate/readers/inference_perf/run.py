@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...model import Load, Run
-from .._source import Source
+from ..source import Source
 from . import DEFINITIONS, NAME, NOT_RESULTS, aggregate, files, kind, requests
 from .files import REQUESTS, place
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ...model import Aggregate, Counts, Load, Run
-from .. import _bench_serving as _bench
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from ..source import Doc, Source
 from . import DEFINITIONS, NAME, ROW
 
 _AGENTIC = "num_requests_total"

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model import Load
-from .._source import BROKEN, Source
+from ..source import BROKEN, Source
 from . import NAME
 
 WHOLE = "convert the tool's own result again, and keep the report as llm-d-benchmark wrote it"

@@ -8,9 +8,9 @@ from itertools import pairwise
 from math import isfinite
 
 from ...model import METRICS, Aggregate, Counts, Run, Summary, ToolReported
-from .._rows import MISMATCH
-from .._source import Source
-from .._streaming import AT_ONCE, AT_ONCE_TPOT_S, NOT_STREAMED
+from ..bursts import AT_ONCE, AT_ONCE_TPOT_S, NOT_STREAMED
+from ..source import Source
+from ..tables import MISMATCH
 from . import report as _report
 from .report import WHOLE, Stat, Told
 

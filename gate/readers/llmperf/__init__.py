@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...model import Run
-from .._format import Format
-from .._source import Source
+from ..card import Format
+from ..source import Source
 
 NAME = "llmperf"
 TITLE = "LLMPerf"

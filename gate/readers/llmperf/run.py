@@ -18,8 +18,8 @@ from ...model import (
     Run,
     Status,
 )
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS, NAME, TITLE, sniff
 from . import summary as _said
 
@@ -49,11 +49,11 @@ _UNSEEN = (
 
 class _Row(msgspec.Struct):
     error_code: float | str | bool | None
-    ttft_s: _rows.Cell
-    end_to_end_latency_s: _rows.Cell
-    number_output_tokens: _rows.Tokens
-    number_input_tokens: _rows.Tokens = None
-    inter_token_latency_s: _rows.Cell = None
+    ttft_s: tables.Cell
+    end_to_end_latency_s: tables.Cell
+    number_output_tokens: tables.Tokens
+    number_input_tokens: tables.Tokens = None
+    inter_token_latency_s: tables.Cell = None
     error_msg: str | None = None
 
 
@@ -99,15 +99,15 @@ def _read_rows(source: Source) -> Run:
         _check_pair(source, beside.doc, rows)
     facts = _said.facts(beside.doc if beside is not None else None)
     table, streams = _table(rows)
-    counts = _rows.counts(table)
+    counts = tables.counts(table)
     idle = _idle(table, facts)
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     if not streams:
         streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NO_TTFT)
     if _ok(rows).all():
         unsuitable["error_rate"] = _UNSEEN
     notes = (
-        *_rows.failure_note(table, _messages(rows)),
+        *tables.failure_note(table, _messages(rows)),
         *_disagreement(rows, counts),
         *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
         *idle,
@@ -121,7 +121,7 @@ def _read_rows(source: Source) -> Run:
         "individual responses",
         table,
         counts,
-        total=_rows.output_total(table),
+        total=tables.output_total(table),
         streaming=streaming,
         unsuitable={**unsuitable, "itl": _NO_GAPS} | ({"attempted": idle[0]} if idle else {}),
         notes=notes,
@@ -130,7 +130,7 @@ def _read_rows(source: Source) -> Run:
 
 def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
     """Both conventions at the median: LLMPerf's per-token time, which contains the TTFT, and TPOT."""
-    tpot_s, theirs_s = table.tpot_s, _rows.column([row.inter_token_latency_s for row in rows])
+    tpot_s, theirs_s = table.tpot_s, tables.column([row.inter_token_latency_s for row in rows])
     if tpot_s is None:
         return ()
     both = (table.status == Status.COMPLETED) & np.isfinite(tpot_s) & np.isfinite(theirs_s)
@@ -144,15 +144,15 @@ def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[_Row]) -> tuple[Requests, bool]:
-    ttft_s = _rows.column([row.ttft_s for row in rows])
+    ttft_s = tables.column([row.ttft_s for row in rows])
     # The clients that do not stream (Vertex AI) write -1: no TTFT, which is not a failure.
     streams = not bool(np.all(ttft_s[_ok(rows)] == -1)) if _ok(rows).any() else True
-    table = _rows.requests(
+    table = tables.requests(
         errors=~_ok(rows),
         ttft_s=ttft_s if streams else None,
-        e2e_s=_rows.column([row.end_to_end_latency_s for row in rows]),
-        output_tokens=_rows.column([row.number_output_tokens for row in rows]),
-        input_tokens=_rows.column([row.number_input_tokens for row in rows]),
+        e2e_s=tables.column([row.end_to_end_latency_s for row in rows]),
+        output_tokens=tables.column([row.number_output_tokens for row in rows]),
+        input_tokens=tables.column([row.number_input_tokens for row in rows]),
         order="completion",
     )
     return table, streams
@@ -298,7 +298,7 @@ def _check_pair(source: Source, doc: Doc, rows: Sequence[_Row]) -> None:
 
 def _same_mean(doc: Doc, rows: Sequence[_Row]) -> bool:
     said = doc.number(f"results_{_said.FIELDS['e2e']}_mean")
-    cells = _rows.column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
+    cells = tables.column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
     if said is None or not len(cells) or np.isnan(cells).all():
         return True
     mean = float(np.nanmean(cells))

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ...errors import InputError
 from ...model import Counts, Load, Summary, ToolReported
-from .._source import Doc
+from ..source import Doc
 
 _METHOD = "pandas linear over completed requests"
 FIELDS = {"ttft": "ttft_s", "e2e": "end_to_end_latency_s", "itl": "inter_token_latency_s"}

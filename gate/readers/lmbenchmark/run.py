@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from ...model import Floats, Load, Requests, Run
-from .. import _rows, _streaming
-from .._source import Source
+from .. import bursts, tables
+from ..source import Source
 from . import DEFINITIONS, NAME, SECONDS, TITLE, columns_of
 
 _MULTITURN_DEFINITIONS: Mapping[str, str] = {
@@ -51,7 +51,7 @@ def _seconds(source: Source, cells: Mapping[str, Floats]) -> Run:
     whole_s = cells["finish_time"] - start_s
     # An answer without visible content gets the whole time in both columns.
     empty = (ttft_s >= whole_s - _SAME_S) & (decode_s >= whole_s - _SAME_S)
-    table = _rows.requests(
+    table = tables.requests(
         errors=empty,
         ttft_s=ttft_s,
         e2e_s=ttft_s + decode_s,
@@ -72,7 +72,7 @@ def _seconds(source: Source, cells: Mapping[str, Floats]) -> Run:
         date=_day(first),
         definitions=DEFINITIONS,
         notes=(
-            *_rows.failure_note(table, texts),
+            *tables.failure_note(table, texts),
             *sent,
             "E2E ends with the stream, after the last token",
         ),
@@ -109,7 +109,7 @@ def _multiturn(source: Source, cells: Mapping[str, Floats]) -> Run:
     bundled = first > 1
     clamped = bundled & (ttft_ms <= _CLAMPED_MS)
     arrival_ms = np.where(clamped, e2e_ms - (tokens - first) * tpot_ms, ttft_ms + (first - 1) * tpot_ms)
-    table = _rows.requests(
+    table = tables.requests(
         errors=np.zeros(len(tokens), dtype=np.bool_),
         ttft_s=np.where(bundled, arrival_ms, ttft_ms) / 1000,
         e2e_s=e2e_ms / 1000,
@@ -139,7 +139,7 @@ def _multiturn(source: Source, cells: Mapping[str, Floats]) -> Run:
         model=command.model,
         duration_s=_span(start_s, start_s + e2e_ms / 1000),
         definitions=_MULTITURN_DEFINITIONS,
-        notes=(*_rows.failure_note(table, [""] * len(table)), *more, _COUNTED),
+        notes=(*tables.failure_note(table, [""] * len(table)), *more, _COUNTED),
     )
 
 
@@ -184,7 +184,7 @@ def _run(
     model: str | None = None,
     date: str | None = None,
 ) -> Run:
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     blind = _NO_FAILURES.format(len(table))
     return Run(
         input=source.name,
@@ -192,15 +192,15 @@ def _run(
         format=f"{NAME} {kind}",
         tool=TITLE if kind == TITLE else "InferenceX multi-turn client",
         evidence=table,
-        counts=_rows.counts(table),
+        counts=tables.counts(table),
         model=model,
         load=load,
         duration_s=duration_s,
         date=date,
-        total_output_tokens=_rows.output_total(table),
+        total_output_tokens=tables.output_total(table),
         streaming=streaming,
         definitions=definitions,
-        unsuitable={"itl": _streaming.NO_GAPS.format("this CSV"), **unsuitable, "error_rate": blind},
+        unsuitable={"itl": bursts.NO_GAPS.format("this CSV"), **unsuitable, "error_rate": blind},
         notes=(*notes, *odd, blind),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ...model import Load, Summary, ToolReported
-from .._source import Source
+from ..source import Source
 from . import files, said
 from .said import Log, number_of
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .._source import Source
+from ..source import Source
 from . import LOG_NAME, NO_RESULTS, file_name, kind
 
 _ENDINGS = {"summary": "txt", "detail": "txt", "trace": "json", "accuracy": "json"}

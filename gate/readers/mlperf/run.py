@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...model import Aggregate, Counts, Floats, Requests, Run, Status, Summary
-from .. import _rows
-from .._source import Source
+from .. import tables
+from ..source import Source
 from . import DEFINITIONS, NAME, TITLE, facts, files, said, trace
 from . import kind as kind_of
 from .facts import Facts
@@ -84,12 +84,12 @@ def _read_trace(source: Source) -> Run:
         trace.tokens(accuracy, found) if accuracy else (None, "mlperf_log_accuracy.json is not there")
     )
     rows = trace.columns(found, tokens)
-    counts = _rows.counts(rows)
+    counts = tables.counts(rows)
     messages = ["no first token, or no valid time" for _ in found.seq]
-    notes = (*found.notes, *_rows.failure_note(rows, messages))
+    notes = (*found.notes, *tables.failure_note(rows, messages))
     ends = np.array(found.scheduled_ns) + np.array(found.complete_ns)
     window = float(ends.max() - min(found.scheduled_ns)) / 1e9
-    total = _rows.output_total(rows)
+    total = tables.output_total(rows)
     if total is None and known and known.tokens_per_s and known.duration_s:
         total = float(round(known.tokens_per_s * known.duration_s))
     return _run(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...errors import InputError
-from .._source import BROKEN, Source
+from ..source import BROKEN, Source
 
 WHOLE = "run the benchmark again, or copy the file whole"
 Said = dict[str, str]  # lower-case label of the summary -> value as text; the first of a label counts

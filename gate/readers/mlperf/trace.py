@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from ...model import Floats, Requests
-from .. import _rows
-from .._source import Source
+from .. import tables
+from ..source import Source
 from .said import WHOLE
 
 _EVENT = re.compile(rb'\{"name":"(Sample|Token|Token_Latency)",[^\n]*?"ph":\s*"[bC]"[^\n]*')
@@ -117,7 +117,7 @@ def tokens(source: Source, trace: Trace) -> tuple[Floats | None, str]:
 
 def columns(trace: Trace, output_tokens: Floats | None) -> Requests:
     """The samples as rows, by the shared failure rule."""
-    return _rows.requests(
+    return tables.requests(
         errors=np.zeros(len(trace.seq), dtype=np.bool_),
         ttft_s=None if trace.ttft_ns is None else np.array(trace.ttft_ns) / 1e9,
         e2e_s=np.array(trace.complete_ns, dtype=np.float64) / 1e9,

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from ...model import Counts, Gaps, Requests, Status
-from .. import _rows
-from .._source import BROKEN, Source
+from .. import tables
+from ..source import BROKEN, Source
 
 _WHOLE = "run the benchmark again to its end, or copy the file whole"
 _EARLY = 0.99  # a first chunk later than this share of the answer came with the whole of it
@@ -146,7 +146,7 @@ def _table(source: Source, session: _Session) -> Table:
             sample.error = "no answer before the run ended"
     errors = np.array([bool(sample.error) for sample in samples])
     issued = np.array([sample.issued for sample in samples], dtype=np.int64)
-    rows = _rows.requests(
+    rows = tables.requests(
         errors=errors,
         ttft_s=_since(samples, [sample.first for sample in samples]),
         e2e_s=_since(samples, [sample.complete for sample in samples]),
@@ -157,7 +157,7 @@ def _table(source: Source, session: _Session) -> Table:
         gaps=_gaps(samples) if source.gaps else None,
         order="submission",
     )
-    counts = _rows.counts(rows)
+    counts = tables.counts(rows)
     measured = [sample for sample in samples if sample.measured]
     ends = [sample.complete for sample in measured if sample.complete is not None]
     window = max(ends) - min(sample.issued for sample in measured) if ends else 0
@@ -173,7 +173,7 @@ def _table(source: Source, session: _Session) -> Table:
         one_chunk=one_chunk,
         has_gaps=any(len(sample.chunks) > 1 for sample in samples),
         interrupted=session.interrupted,
-        notes=_rows.failure_note(rows, [sample.error for sample in samples]),
+        notes=tables.failure_note(rows, [sample.error for sample in samples]),
     )
 
 

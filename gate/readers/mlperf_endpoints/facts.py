@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from ...model import Counts, Load, Summary
-from .._source import BROKEN, Doc, Source
+from ..source import BROKEN, Doc, Source
 
 SETTLED_BY = "events.jsonl"
 BLOCKS = {"ttft": "ttft", "tpot": "tpot", "e2e": "latency"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...model import Aggregate, Counts, Evidence, Run, ToolReported
-from .._source import Doc, Source
+from ..source import Doc, Source
 from . import DEFINITIONS, NAME, TITLE, events, facts
 from . import kind as kind_of
 from .facts import NOT_STREAMED, ONE_CHUNK, PARTIAL, SETTLED_BY

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .._source import Source
+from ..source import Source
 from .engines import Labels, canonical, part, target
 
 Key = tuple[str, float | None, Labels]  # canonical name, le, the other labels

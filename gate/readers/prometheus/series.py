@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ...model import Run
-from .._source import Source
+from ..source import Source
 from . import runs, scrapes, windows
 from .scrapes import Scrape
 

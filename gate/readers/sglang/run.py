@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from ...model import Aggregate, Counts, Floats, Load, Requests, Run, Status
-from .. import _bench_serving as _bench
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS, NAME
 
 _DETAIL = "save per-request rows with --output-details"
@@ -116,7 +116,7 @@ def _detailed(doc: Doc, stated: _bench.Stated) -> _Found:
     lengths = {name: len(column) for name, column in arrays.items() if column is not None}
     _bench.same_length(doc, {**lengths, "errors": len(errors)})
     decoded = _bench.decode_gaps(doc, ttft_s, tokens)
-    rows = _rows.requests(
+    rows = tables.requests(
         errors=np.array([bool(text) for text in errors], dtype=np.bool_),
         ttft_s=ttft_s,
         e2e_s=ttft_s + decoded.sums_s,
@@ -125,9 +125,9 @@ def _detailed(doc: Doc, stated: _bench.Stated) -> _Found:
         gaps=decoded.gaps,
         order="submission",
     )
-    counts, total = _rows.counts(rows), _rows.output_total(rows)
-    streaming, unsuitable, odd = _streaming.judge(rows)
-    notes = [*decoded.notes, *_rows.failure_note(rows, errors), *odd]
+    counts, total = tables.counts(rows), tables.output_total(rows)
+    streaming, unsuitable, odd = bursts.judge(rows)
+    notes = [*decoded.notes, *tables.failure_note(rows, errors), *odd]
     notes += _bench.against_totals(doc, counts, total)
     found = _Found(rows, counts, total, {}, streaming, tuple(notes))
     for more in (_e2e(doc, stated, rows), _tokens(doc, found, decoded.chunks)):
@@ -142,7 +142,7 @@ def _detailed(doc: Doc, stated: _bench.Stated) -> _Found:
 
 def _e2e(doc: Doc, stated: _bench.Stated, rows: Requests) -> _Found:
     """How far the tool's own E2E, which ends with the stream, lies above the rebuilt one."""
-    empty = _Found(rows, _rows.counts(rows), None, notes=(_REBUILT,))
+    empty = _Found(rows, tables.counts(rows), None, notes=(_REBUILT,))
     done = rows.status == Status.COMPLETED
     said = stated.get("e2e", {}).get("mean")
     if rows.e2e_s is None or not done.any() or not said:
@@ -150,7 +150,7 @@ def _e2e(doc: Doc, stated: _bench.Stated, rows: Requests) -> _Found:
     mean_s = float(rows.e2e_s[done].mean())
     more = said / mean_s - 1
     note = f"{_REBUILT}, {(said - mean_s) * 1000:.3g} ms later on average"
-    if more > _rows.MISMATCH:
+    if more > tables.MISMATCH:
         return replace(empty, unsuitable=dict.fromkeys(("e2e", "tpot"), _SHORT.format(more)), notes=(note,))
     return replace(empty, notes=(note,))
 
@@ -166,11 +166,11 @@ def _tokens(doc: Doc, found: _Found, chunks: Floats) -> _Found:
     tokens, pieces = rows.output_tokens[done], chunks[done] + 1
     one_each = float((tokens == pieces).mean())
     claimed, seen = doc.number("total_output_tokens") or found.tokens, _retokenized(doc)
-    if seen is not None and claimed - seen > _rows.MISMATCH * claimed and one_each < _MOST:
+    if seen is not None and claimed - seen > tables.MISMATCH * claimed and one_each < _MOST:
         why = _NO_COUNT.format(claimed, seen)
         return replace(empty, tokens=seen, unsuitable={"tpot": why}, notes=(_counted(claimed, seen),))
     notes = _text_note(claimed, seen)
-    short = float((pieces < (1 - _rows.MISMATCH) * tokens).mean())
+    short = float((pieces < (1 - tables.MISMATCH) * tokens).mean())
     if one_each >= 0.5 and short > _FEW:
         return replace(empty, unsuitable={"tpot": _CUT_SHORT.format(short)}, notes=notes)
     return replace(empty, notes=notes)
@@ -182,7 +182,7 @@ def _retokenized(doc: Doc) -> float | None:
 
 
 def _text_note(claimed: float, seen: float | None) -> tuple[str, ...]:
-    if seen is None or abs(claimed - seen) <= _rows.MISMATCH * claimed:
+    if seen is None or abs(claimed - seen) <= tables.MISMATCH * claimed:
         return ()
     return (f"output tokens: the file counts {claimed:.0f}, its texts have {seen:.0f}; the first is used",)
 
@@ -211,10 +211,10 @@ def _aggregate(doc: Doc, stated: _bench.Stated) -> _Found:
     tokens, notes = claimed, _text_note(claimed, seen) if claimed else ()
     if claimed == completed:
         unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
-    elif claimed and seen and claimed - seen > _rows.MISMATCH * claimed:
+    elif claimed and seen and claimed - seen > tables.MISMATCH * claimed:
         unsuitable["tpot"] = _NO_COUNT.format(claimed, seen)
         tokens, notes = seen, (_counted(claimed, seen),)
-    streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
+    streaming = False if bursts.NOT_STREAMED in unsuitable.values() else None
     return _Found(evidence, counts, tokens, unsuitable, streaming, notes)
 
 
@@ -286,7 +286,7 @@ def _wrapped(source: Source, doc: Doc) -> Run:
         duration_s=duration_s,
         date=day if len(day) == 10 and day.count("-") == 2 else None,
         total_output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
-        streaming=False if _streaming.NOT_STREAMED in unsuitable.values() else None,
+        streaming=False if bursts.NOT_STREAMED in unsuitable.values() else None,
         definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
         tool_reported=_bench.reported(metrics, stated),
         unsuitable=unsuitable | dict.fromkeys(("error_rate", "attempted"), _BLIND.format(completed)),

@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 
 from ...model import Aggregate, Counts, Floats, Run, Summary, ToolReported
-from .. import _bench_serving as _bench
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from .. import bursts, tables
+from ..source import Doc, Source
 
 _NOT_STREAMED = "trtllm-bench ran without --streaming, so no first token was seen; run it with --streaming"
 _ZERO_TPOT = (
@@ -45,9 +45,9 @@ class _Row(msgspec.Struct):
     end_to_end_latency: _Ns
     first_token_timestamp: _Ns = None
     time_to_first_token: _Ns = None
-    num_input_tokens: _rows.Tokens = None
-    num_total_output_tokens: _rows.Tokens = None
-    num_output_tokens: _rows.Tokens = None  # its name in older releases
+    num_input_tokens: tables.Tokens = None
+    num_total_output_tokens: tables.Tokens = None
+    num_output_tokens: tables.Tokens = None  # its name in older releases
 
 
 # ---- requests -----------------------------------------------------------------------------
@@ -59,15 +59,15 @@ def requests_run(source: Source) -> Run:
     if not rows:
         raise source.fail("holds no requests", hint=_bench.WHOLE)
     streamed = any((row.first_token_timestamp or -1) >= 0 for row in rows)
-    table = _rows.requests(
+    table = tables.requests(
         errors=np.zeros(len(rows), dtype=np.bool_),
         ttft_s=_seconds(row.time_to_first_token for row in rows) if streamed else None,
         e2e_s=_seconds(row.end_to_end_latency for row in rows),
-        output_tokens=_rows.column(_output(row) for row in rows),
-        input_tokens=_rows.column(row.num_input_tokens for row in rows),
+        output_tokens=tables.column(_output(row) for row in rows),
+        input_tokens=tables.column(row.num_input_tokens for row in rows),
         start_s=_seconds(row.start_timestamp for row in rows),
     )
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     if not streamed:
         streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NOT_STREAMED)
     return Run(
@@ -76,14 +76,14 @@ def requests_run(source: Source) -> Run:
         format="trtllm-bench requests",
         tool="trtllm-bench",
         evidence=table,
-        counts=_rows.counts(table),
+        counts=tables.counts(table),
         load=None,
         duration_s=_duration(table.start_s, table.e2e_s),
-        total_output_tokens=_rows.output_total(table),
+        total_output_tokens=tables.output_total(table),
         streaming=streaming,
         definitions=_DEFINITIONS,
         unsuitable={**unsuitable, "itl": _NO_GAPS},
-        notes=(_OFFLINE, *_rows.failure_note(table, [""] * len(rows)), *odd),
+        notes=(_OFFLINE, *tables.failure_note(table, [""] * len(rows)), *odd),
     )
 
 
@@ -98,7 +98,7 @@ def _output(row: _Row) -> float | None:
 
 
 def _seconds(cells: Any) -> Floats:
-    return _rows.column(cells) / 1e9
+    return tables.column(cells) / 1e9
 
 
 def _duration(start_s: Floats | None, e2e_s: Floats | None) -> float | None:

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from ...model import Run
-from .. import _bench_serving as _bench
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from .. import bursts, tables
+from ..source import Doc, Source
 
 _FAILED = ("timeout", "cancelled", "error")
 _DEFINITIONS = {
@@ -51,27 +51,27 @@ def run(source: Source) -> Run:
     missing = _missing(doc, len(records))
     metrics = [record.metrics_dict or _Metrics() for record in records] + [_Metrics()] * missing
     messages = [_message(record) for record in records] + ["no record of the request"] * missing
-    table = _rows.requests(
+    table = tables.requests(
         errors=np.array([bool(text) for text in messages], dtype=np.bool_),
-        ttft_s=_rows.column([m.ttft for m in metrics]),
-        e2e_s=_rows.column([m.e2e for m in metrics]),
-        output_tokens=_rows.column([*map(_tokens, records), *[None] * missing]),
-        start_s=_rows.column([m.arrival for m in metrics]),
+        ttft_s=tables.column([m.ttft for m in metrics]),
+        e2e_s=tables.column([m.e2e for m in metrics]),
+        output_tokens=tables.column([*map(_tokens, records), *[None] * missing]),
+        start_s=tables.column([m.arrival for m in metrics]),
     )
-    streaming, unsuitable, odd = _streaming.judge(table)
+    streaming, unsuitable, odd = bursts.judge(table)
     return Run(
         input=source.name,
         sha256=source.sha256,
         format="trtllm LLM API records",
         tool="trtllm",
         evidence=table,
-        counts=_rows.counts(table),
+        counts=tables.counts(table),
         model=doc.text("model"),
-        total_output_tokens=_rows.output_total(table),
+        total_output_tokens=tables.output_total(table),
         streaming=streaming,
         definitions=_DEFINITIONS,
         unsuitable={**unsuitable, "itl": _NO_GAPS},
-        notes=(_ENGINE, _NO_LOAD, *_rows.failure_note(table, messages), *odd),
+        notes=(_ENGINE, _NO_LOAD, *tables.failure_note(table, messages), *odd),
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...model import Aggregate, Bools, Counts, Floats, Requests, Run
-from .. import _bench_serving as _bench
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS
 
 _DETAIL = "save per-request rows with --save-result --save-detailed"
@@ -74,7 +74,7 @@ def _aggregate(doc: Doc, stated: _bench.Stated) -> _Found:
     counts, notes = _counts(doc)
     evidence = _bench.aggregate(doc, stated, counts.completed, "--save-detailed")
     unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if counts.completed else {}
-    streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
+    streaming = False if bursts.NOT_STREAMED in unsuitable.values() else None
     tokens = doc.number("total_output_tokens")
     if tokens and tokens == counts.completed:
         unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
@@ -100,7 +100,7 @@ def _detailed(doc: Doc) -> _Found:
     if doc.source.gaps and "itls" in doc:
         decoded = _bench.decode_gaps(doc, ttft_s, tokens)
         gaps, notes = decoded.gaps, [*decoded.notes]
-    rows = _rows.requests(
+    rows = tables.requests(
         errors=wrong,
         ttft_s=first_s,
         e2e_s=e2e_s,
@@ -109,9 +109,9 @@ def _detailed(doc: Doc) -> _Found:
         gaps=gaps,
         order="submission",
     )
-    streaming, unsuitable, odd = _streaming.judge(rows) if first_s is not None else (False, _NEVER, ())
-    counts, total = _rows.counts(rows), _rows.output_total(rows)
-    notes += [*_rows.failure_note(rows, errors), *odd, *_bench.against_totals(doc, counts, total)]
+    streaming, unsuitable, odd = bursts.judge(rows) if first_s is not None else (False, _NEVER, ())
+    counts, total = tables.counts(rows), tables.output_total(rows)
+    notes += [*tables.failure_note(rows, errors), *odd, *_bench.against_totals(doc, counts, total)]
     longest_s = float(np.nanmax(rows.e2e_s)) if rows.e2e_s is not None else 0.0
     asked = doc.count("num_prompts") or 0
     if asked > counts.attempted:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...model import METRICS, Aggregate, Counts, Floats, Summary
-from .. import _bench_serving as _bench
-from .._source import Doc
-from .._streaming import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
+from .. import bench_serving as _bench
+from ..bursts import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
+from ..source import Doc
 
 _DENSE = 1001  # order statistics of E2E kept from `latencies`
 _HAIR = 1e-9  # percent

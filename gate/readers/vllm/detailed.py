@@ -6,9 +6,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from ...model import Counts, Floats, Gaps, Requests
-from .. import _bench_serving as _bench
-from .. import _rows
-from .._source import Doc
+from .. import bench_serving as _bench
+from .. import tables
+from ..source import Doc
 
 _DETAIL = "save per-request rows with --save-result --save-detailed"
 
@@ -35,7 +35,7 @@ def requests(doc: Doc) -> tuple[Requests, list[str]]:
     if e2e_s is None:
         raise doc.source.fail("has neither `latencies` nor `itls`, so E2E is unknown", doc.at, _DETAIL)
     start_s = columns["start_times"]
-    rows = _rows.requests(
+    rows = tables.requests(
         errors=np.array([bool(text) for text in messages], dtype=np.bool_),
         ttft_s=ttft_s,
         e2e_s=e2e_s,
@@ -51,7 +51,7 @@ def requests(doc: Doc) -> tuple[Requests, list[str]]:
         server_queue_s=_if_whole(doc, "server_queue_times", len(rows)),
         server_ttft_s=_if_whole(doc, "server_ttfts", len(rows)),
     )
-    return rows, [*notes, *_rows.failure_note(rows, messages)]
+    return rows, [*notes, *tables.failure_note(rows, messages)]
 
 
 def _if_whole(doc: Doc, key: str, n: int) -> Floats | None:
@@ -90,7 +90,7 @@ def against_totals(doc: Doc, counts: Counts, tokens: float | None) -> tuple[list
         notes.append(f"{asked} prompts were asked for, {rows} were sent")
         unsuitable |= _bench.unsent(asked, rows)
     total = doc.number("total_output_tokens")
-    if total and tokens is not None and abs(total - tokens) > _rows.MISMATCH * total:
+    if total and tokens is not None and abs(total - tokens) > tables.MISMATCH * total:
         why = f"output tokens: the rows sum to {tokens:.0f}, the file's total says {total:.0f}"
         notes.append(why)
         unsuitable["tpot"] = f"{why}; keep the file as the tool wrote it"

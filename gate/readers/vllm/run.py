@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...model import Aggregate, Load, Requests, Run
-from .. import _bench_serving as _bench
-from .. import _rows, _streaming
-from .._source import Doc, Source
+from .. import bench_serving as _bench
+from .. import bursts, tables
+from ..source import Doc, Source
 from . import DEFINITIONS, FAILURE, NAME, OTHERS, PYTORCH, SIDE_FILES, aggregate, detailed, is_sweep_table
 
 _QUEUED_S = 0.01  # a mean wait for the client cap worth telling
@@ -89,8 +89,8 @@ def _run(source: Source, doc: Doc) -> Run:
     streaming: bool | None = None
     if "ttfts" in doc:
         evidence, more = detailed.requests(doc)
-        counts, tokens = _rows.counts(evidence), _rows.output_total(evidence)
-        streaming, unsuitable, odd = _streaming.judge(evidence)
+        counts, tokens = tables.counts(evidence), tables.output_total(evidence)
+        streaming, unsuitable, odd = bursts.judge(evidence)
         lines, doubtful = detailed.against_totals(doc, counts, tokens)
         more += [*lines, *odd]
         unsuitable = doubtful | unsuitable
@@ -99,7 +99,7 @@ def _run(source: Source, doc: Doc) -> Run:
         evidence, tokens = aggregate.evidence(doc, stated, counts), doc.number("total_output_tokens")
         unsuitable = aggregate.unsuitable(doc, stated, evidence) if counts.completed else {}
         unsuitable |= _bench.unsent(doc.count("num_prompts") or 0, counts.attempted)
-        streaming = False if _streaming.NOT_STREAMED in unsuitable.values() else None
+        streaming = False if bursts.NOT_STREAMED in unsuitable.values() else None
     return Run(
         input=source.name,
         sha256=source.sha256,

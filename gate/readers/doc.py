@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from ..model import Floats
-
-if TYPE_CHECKING:
-    from ._source import Source
+from .stored import Stored
 
 T = TypeVar("T")
 BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON may raise
@@ -19,7 +17,7 @@ BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON ma
 class Doc:
     """One JSON object with its fields still undecoded, so that only what is used is decoded."""
 
-    def __init__(self, source: Source, fields: dict[str, msgspec.Raw], at: str = "$") -> None:
+    def __init__(self, source: Stored, fields: dict[str, msgspec.Raw], at: str = "$") -> None:
         self.source = source
         self.fields = fields
         self.at = at

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..errors import InputError
 from ..model import Load, Run
-from ._files import STDIN
+from .files import STDIN
 
 SUFFIX = ".slo.json"
 BUSY = 0.9  # share of the machine's cores: what is left is too little for a client to keep its times

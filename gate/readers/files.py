@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..errors import InputError
-from ._source import Source
+from .source import Source
 
 RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
 

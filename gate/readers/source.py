@@ -1,38 +1,23 @@
-"""One result file, opened once: its bytes, shape, fields and SHA-256, and errors that name it."""
+"""One result file, opened once: its shape and its JSON, decoded as far as it is used."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from ..errors import InputError
-from ._doc import BROKEN as BROKEN
-from ._doc import Doc as Doc
-
-# What only some files need is imported where it is used: this module is part of every start.
-if TYPE_CHECKING:
-    import threading
-    from mmap import mmap
+from .doc import BROKEN as BROKEN
+from .doc import Doc as Doc
+from .stored import WHOLE, Buffer, Stored
 
 T = TypeVar("T")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-Buffer: TypeAlias = "bytes | mmap"
-
-# A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
-_MAPPED_FROM = 32 << 20
-_UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
-_PIECE = 16 << 20
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
-_WHOLE = "run the benchmark again, or copy the file whole"
 # Strings are matched first so that a NaN inside a text is left alone.
-_BOM = b"\xef\xbb\xbf"
 _HALF = (  # a high surrogate without its low one, or the other way round
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -40,106 +25,8 @@ _HALF = (  # a high surrogate without its low one, or the other way round
 _CONSTANT = rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b'
 
 
-class Source:
-    """A file (or stdin), read lazily. `gaps` says whether inter-chunk gaps are wanted.
-
-    `attempted_counter` is the policy's `evidence.attempted`: the gateway's counter of all requests.
-    """
-
-    def __init__(
-        self, path: Path | None, name: str, *, gaps: bool = False, attempted_counter: str | None = None
-    ) -> None:
-        self.path = path  # None is stdin
-        self.name = name  # as the caller named it; shown in every message
-        self.gaps = gaps
-        self.attempted_counter = attempted_counter
-        self.advance: Callable[[int], None] | None = None  # told of stored bytes as they are read
-        self._told = 0
-
-    def __repr__(self) -> str:
-        return f"Source({self.name!r})"
-
-    # ---- bytes ----------------------------------------------------------------------------
-
-    @cached_property
-    def _stored(self) -> Buffer:
-        if self.path is None:
-            return self._capped(sys.stdin.buffer.read(_UNPACKED_MAX + 1))
-        try:
-            with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
-                    return self._capped(file.read(_UNPACKED_MAX + 1))  # a device may never end
-                from mmap import ACCESS_READ, mmap
-
-                return mmap(file.fileno(), 0, access=ACCESS_READ)
-        except FileNotFoundError:
-            raise self.fail("no such file", hint="check the path, or the step that writes it") from None
-        except OSError as error:
-            raise self.fail(f"cannot be read: {error.strerror or error}") from None
-
-    def _capped(self, data: bytes) -> bytes:
-        if len(data) > _UNPACKED_MAX:
-            raise self.fail(f"holds more than {_UNPACKED_MAX >> 30} GiB", hint="pass it as a file, unpacked")
-        return data
-
-    @cached_property
-    def _hasher(self) -> tuple[threading.Thread, Any]:
-        # hashlib lets go of the GIL, so a large file is hashed beside its decoding.
-        import hashlib
-        import threading
-
-        digest = hashlib.sha256()
-        thread = threading.Thread(target=digest.update, args=(self._stored,), daemon=True)
-        thread.start()
-        return thread, digest
-
-    @cached_property
-    def sha256(self) -> str:
-        """Of the bytes as stored (compressed if they are)."""
-        thread, digest = self._hasher
-        thread.join()
-        return str(digest.hexdigest())
-
-    @cached_property
-    def content_sha256(self) -> str:
-        """Of the content unpacked, by which the same measurement is known in two wrappings."""
-        import hashlib
-
-        return self.sha256 if self.data is self._stored else hashlib.sha256(self.data).hexdigest()
-
-    @property
-    def size(self) -> int:
-        """Bytes as stored."""
-        return len(self._stored)
-
-    @cached_property
-    def data(self) -> Buffer:
-        """The content, decompressed. Raises InputError when it cannot be read."""
-        stored = self._stored
-        _ = self._hasher
-        if stored[:2] != b"\x1f\x8b":
-            return stored[3:] if stored[:3] == _BOM else stored
-        import gzip
-        import io
-        import zlib
-
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
-                unpacked = bytearray()
-                while piece := file.read(_PIECE):
-                    unpacked += piece
-                    if len(unpacked) > _UNPACKED_MAX:
-                        why = f"unpacks to more than {_UNPACKED_MAX >> 30} GiB"
-                        raise self.fail(why, hint="unpack it first")
-            data = bytes(unpacked)
-            return data[3:] if data[:3] == _BOM else data
-        except (EOFError, OSError, zlib.error) as error:
-            raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=_WHOLE) from None
-
-    @cached_property
-    def head(self) -> str:
-        """The first 64 KiB as text, for looking at what it is."""
-        return bytes(self.data[:65536]).decode("utf-8-sig", "replace")
+class Source(Stored):
+    """A result file as JSON, text or bytes, by its shape."""
 
     @property
     def header(self) -> list[str]:
@@ -273,7 +160,7 @@ class Source:
             try:
                 value, end = json.JSONDecoder().raw_decode(text, at)
             except ValueError as error:
-                raise self.fail(f"is not JSON: {error}", hint=_WHOLE) from None
+                raise self.fail(f"is not JSON: {error}", hint=WHOLE) from None
             yield msgspec.json.encode(value)
             at = space.match(text, end).end()  # type: ignore[union-attr] # it matches nothing too
 
@@ -316,26 +203,6 @@ class Source:
                 raise self._broken(error, f"line {number + offset + 1}") from None
         return rows
 
-    def progressed(self, share: float = 1.0) -> None:
-        """Tell who watches that this share of the file has been read."""
-        if self.advance is not None:
-            reached = int(share * self.size)
-            self.advance(reached - self._told)
-            self._told = reached
-
-    # ---- around it ------------------------------------------------------------------------
-
-    def beside(self, name: str) -> Source | None:
-        """The file of that name in the same folder, if there is one."""
-        if self.path is None:
-            return None
-        path = self.path.with_name(name)
-        return Source(path, str(Path(self.name).with_name(name))) if path.is_file() else None
-
-    def fail(self, why: str, at: str = "", hint: str = "") -> InputError:
-        """An InputError about this file; `at` is a JSON path or a line."""
-        return InputError(why, f"{self.name}: {at}" if at else self.name, hint)
-
     def _broken(self, error: Exception, at: str = "") -> InputError:
         text = str(error)
         if isinstance(error, RecursionError):
@@ -343,8 +210,8 @@ class Source:
         if isinstance(error, msgspec.ValidationError):
             return self.fail(text[:1].lower() + text[1:], at)
         if "truncated" in text:
-            return self.fail("the JSON ends in the middle", at, _WHOLE)
-        return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, _WHOLE)
+            return self.fail("the JSON ends in the middle", at, WHOLE)
+        return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, WHOLE)
 
 
 def _constant(found: re.Match[bytes]) -> bytes:

@@ -13,8 +13,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..model import METRICS, SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
-from . import _files, _side_files, read
-from ._source import BROKEN, Source
+from . import _side_files, files, read
+from .source import BROKEN, Source
 
 _REPORT = re.compile(r'\s*\{\s*"schema_version"\s*:\s*1\s*,\s*"verdict"\s*:')
 _METRICS = METRICS
@@ -80,7 +80,7 @@ def read_baseline(
     names = list(names)
     if "-" in names:
         raise UsageError("a baseline is not read from stdin", "--baseline -", "save it to a file")
-    sources, notes = _files.find(names)
+    sources, notes = files.find(names)
     runs: list[Run] = []
     results: list[Source] = []
     seen: dict[frozenset[str], str] = {}
@@ -97,7 +97,7 @@ def read_baseline(
         seen[measured] = source.name
         reported |= dict.fromkeys(measured, source.name)
         runs += [_run(one, source) for one in saved.runs]
-    if runs and all(_files.side_file(source, _side_files()) for source in results):
+    if runs and all(files.side_file(source, _side_files()) for source in results):
         results = []  # a sidecar or a policy beside saved reports is no missing result
     if results:
         found = read([source.name for source in results], tool=tool, stated=stated, gaps=gaps)

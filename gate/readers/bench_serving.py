@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 
 from ..model import METRICS, Aggregate, Counts, Floats, Gaps, Load, Summary, ToolReported
-from . import _rows
-from ._source import Doc, Source
-from ._streaming import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
+from . import tables
+from .bursts import AT_ONCE, AT_ONCE_TPOT_S, BLIND_TPOT_S, NOT_STREAMED
+from .source import Doc, Source
 
 UNSENT = 0.01  # a larger share of prompts without a row may hide failures
 WHOLE = "run the benchmark again, or use the file as the tool wrote it"
@@ -95,7 +95,7 @@ def unsuitable(stated: Stated, evidence: Aggregate, absent: str) -> dict[str, st
 
 def _at_once(stated: Stated) -> bool:
     tpot, ttft, e2e = (stated.get(m, {}).get("median") for m in ("tpot", "ttft", "e2e"))
-    if not tpot or not ttft or tpot >= AT_ONCE_TPOT_S:  # of the medians, as _streaming has it of rows
+    if not tpot or not ttft or tpot >= AT_ONCE_TPOT_S:  # of the medians, as streaming has it of rows
         return False
     return ttft >= (1 - AT_ONCE) * e2e if e2e else tpot < BLIND_TPOT_S
 
@@ -196,7 +196,7 @@ def against_totals(doc: Doc, counts: Counts, tokens: float | None) -> list[str]:
     if asked is not None and asked < rows:
         raise doc.source.fail(f"contradicts itself: {rows} rows of {asked} prompts", doc.at, WHOLE)
     total = doc.number("total_output_tokens")
-    if total and tokens is not None and abs(total - tokens) > _rows.MISMATCH * total:
+    if total and tokens is not None and abs(total - tokens) > tables.MISMATCH * total:
         notes.append(f"output tokens: the rows sum to {tokens:.0f}, the file's total says {total:.0f}")
     return notes
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import msgspec
 
 from ..model import Summary, ToolReported
-from ._source import Source
+from .source import Source
 
 METHOD = "numpy linear over completed requests"
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
