@@ -12,7 +12,7 @@ from ._shared import chosen_policy, policy_options
 
 if TYPE_CHECKING:
     from ..model import Objective
-    from ..policy._diff import Difference
+    from ..policy.diff import Difference
 
 
 @click.group(name="policy")
@@ -25,7 +25,7 @@ def command() -> None:
 def policy_validate(files: Sequence[str]) -> int:
     """Check policy FILES, with every profile, against the rules and against the published schema."""
     from .. import policy
-    from ..policy._published import faults
+    from ..policy.published import faults
     from ..units import printable
 
     for file in files:
@@ -68,7 +68,7 @@ def _describe(objective: Objective) -> str:
 def policy_diff(old: str, new: str, json: bool, fail_on_looser: bool) -> int:
     """Say what got looser or stricter from policy OLD to policy NEW, profiles included."""
     from .. import policy
-    from ..policy._diff import diff
+    from ..policy.diff import diff
 
     found = diff(*(policy.versions(policy.content(path), path) for path in (old, new)))
     click.echo(_diff_json(found) if json else "\n".join(_diff_text(found, old, new)))

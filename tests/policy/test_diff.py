@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate import policy
-from gate.policy._diff import Difference, diff
+from gate.policy.diff import Difference, diff
 from tests.conftest import Process
 
 BASE = """\
