@@ -77,6 +77,19 @@ SEMANTIC: dict[str, tuple[str, dict[str, Any]]] = {
         "a profile may not add goodput",
         GOOD | {"profiles": {"a": {"goodput": {"min": "95%"}}}},
     ),
+    "no bound on tokens where there are none": (
+        "cannot be judged: `output_tokens: none`",
+        GOOD | {"workload": {"output_tokens": "none"}},
+    ),
+    "a profile that gives a level to a rule": (
+        "which has no level to change",
+        {
+            "version": 1,
+            "slo": {"e2e": {"p99": "1s"}},
+            "workload": {"output_tokens": "none"},
+            "profiles": {"a": {"workload": {"output_tokens": {"level": "warn"}}}},
+        },
+    ),
     "a profile that completes what it lays on": (
         "with profile [^:]+: .*(lacks the key|names no load|asks for nothing)",
         GOOD | {"profiles": {"a": {"evidence": {"runs": {"level": "warn"}}}}},
@@ -178,7 +191,7 @@ POLICY = keys(
                     "interaction": stated(st.sampled_from(["voice", "batch", "streaming-chat"])),
                     "load": LOAD,
                     "input_tokens": TOKENS,
-                    "output_tokens": TOKENS,
+                    "output_tokens": TOKENS | st.just("none"),
                 },
             )
         ),
@@ -277,6 +290,7 @@ ATOMS: list[Any] = [
         "auto",
         "varied",
         "required",
+        "none",
         "block",
     ),
     *(

@@ -129,6 +129,7 @@ class Policy(Struct, frozen=True):
     profile: str | None = None
     undecided: str = "block"  # block, lean or allow
     workload: Workload = Workload()
+    tokenless: bool = False  # the endpoint makes no tokens (embeddings, rerank): stated, not guessed
     evidence: EvidenceRules = EvidenceRules()
     cancelled: str = "exclude"  # or miss
     single_token_tpot: str = "ignore"  # or miss

@@ -78,6 +78,8 @@ def build(
         _rules.check(objectives, root.line, problems)
         if "goodput" in top:
             _rules.check_goodput(bounds, top.at_line("goodput"), problems)
+        if parts.tokenless:
+            _rules.check_tokenless(objectives, bounds, problems)
         known = [o.id for o in (*objectives, *(base.objectives if base else ()))]
         _rules.check_waivers(waivers, known, problems)
     return Policy(
@@ -89,6 +91,7 @@ def build(
         profile=profile,
         undecided=undecided,
         workload=parts.workload,
+        tokenless=parts.tokenless,
         evidence=parts.evidence,
         cancelled=parts.cancelled,
         single_token_tpot=parts.single_token_tpot,
@@ -103,6 +106,7 @@ class _Parts(Struct):
     objectives: dict[str, list[Objective]] = field(default_factory=dict)  # by section
     bounds: list[RequestBound] = field(default_factory=list)
     workload: Workload = field(default_factory=Workload)
+    tokenless: bool = False
     evidence: EvidenceRules = field(default_factory=EvidenceRules)
     cancelled: str = "exclude"
     single_token_tpot: str = "ignore"
@@ -121,6 +125,7 @@ def _parts(top: Section) -> _Parts:
         found["regression"] = _objectives.regression(regression)
     if workload := _section(top, "workload"):
         found["workload"], parts.workload = _conditions.workload(workload)
+        parts.tokenless = _conditions.tokenless(workload)
     if evidence := _section(top, "evidence"):
         found["evidence"], parts.evidence = _conditions.evidence(evidence)
     if semantics := _section(top, "semantics"):

@@ -11,6 +11,7 @@ from ._section import Section
 from ._yaml import Node
 
 INTERACTIONS = ("streaming-chat", "one-shot", "voice", "agent", "code-completion", "batch")
+NO_TOKENS = "none"
 LOADS = ("concurrency", "request_rate", "peak", "production")
 _MAX_SWEEP = 20
 
@@ -55,6 +56,8 @@ def workload(section: Section) -> tuple[list[Objective], Workload]:
         if key == "load":
             target, sweep, found = _load(section)
             rules += found
+        elif key == "output_tokens" and cast(Node, section.node(key)).entries is None:
+            _no_tokens(section, key)
         elif key in ("input_tokens", "output_tokens"):
             rule, found = _tokens(section, key)
             rules += found
@@ -75,6 +78,21 @@ def workload(section: Section) -> tuple[list[Objective], Workload]:
         input_tokens=tokens.get("input_tokens"),
         output_tokens=tokens.get("output_tokens"),
     )
+
+
+def tokenless(workload: Section) -> bool:
+    """Whether the workload states an endpoint that makes no tokens: a fact about it, and no rule."""
+    node = workload.node("output_tokens")
+    return node is not None and node.value == NO_TOKENS
+
+
+def _no_tokens(section: Section, key: str) -> None:
+    if not tokenless(section):
+        shown = cast(Node, section.node(key)).shown
+        hint = f"write {{mean: 150}}, or {NO_TOKENS} for an endpoint that makes no tokens"
+        section.problem(
+            section.at_line(key), f"must be a mapping of keys or {NO_TOKENS}, got {shown}", hint, key
+        )
 
 
 def _load(workload: Section) -> tuple[Load | None, tuple[float, ...], list[Objective]]:

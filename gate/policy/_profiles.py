@@ -90,6 +90,8 @@ def _check_rules(part: Node, base: Node | None, at: str, depth: int, problems: P
             problems.add(node.line, f"a profile may not change {path}", _HINT)
         elif below is None:
             problems.add(node.line, f"the policy has no {path} that a profile could change", _HINT)
+        elif path == "workload.output_tokens" and below.entries is None:
+            problems.add(node.line, f"{path} is {below.value}, which has no level to change", _HINT)
         elif depth > 1:
             _check_rules(node, below, path, depth - 1, problems)
         elif node.entries is None or set(node.entries) - {"level"}:

@@ -63,6 +63,37 @@ def check_goodput(bounds: Collection[RequestBound], line: int, problems: Problem
         )
 
 
+_WITHOUT_TOKENS = {  # what an endpoint lacks that makes no tokens, by metric
+    "ttft": "no first token to wait for",
+    "tpot": "no time per output token",
+    "itl": "no gaps between tokens",
+    "throughput": "no output tokens to count",
+}
+
+
+def check_tokenless(
+    objectives: Sequence[Objective], bounds: Collection[RequestBound], problems: Problems
+) -> None:
+    """Note what cannot be asked of an endpoint that makes no tokens."""
+    asked = [(o.id, o.metric, o.when, o.line) for o in objectives]
+    named = {(o.metric, o.line) for o in objectives}  # where goodput's default bounds come from
+    asked += [
+        (f"goodput.request.{b.metric}", b.metric, b.when, b.line)
+        for b in bounds
+        if (b.metric, b.line) not in named
+    ]
+    for name, metric, when, line in asked:
+        lacks, hint = _WITHOUT_TOKENS.get(metric), "ask for e2e, goodput on e2e or error_rate instead"
+        if lacks is None and when and any(c.column == "output_tokens" for c in when.conditions):
+            lacks, hint = (
+                "no output_tokens to choose requests by",
+                "choose requests by input_tokens, or by none",
+            )
+        if lacks:
+            message = f"{name} cannot be judged: `output_tokens: none` states an endpoint that has {lacks}"
+            problems.add(line, message, hint)
+
+
 def check_waivers(waivers: Sequence[Waiver], ids: Sequence[str], problems: Problems) -> None:
     """Note waivers of objectives that are not there, or of one objective twice."""
     seen: dict[str, int] = {}

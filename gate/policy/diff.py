@@ -57,6 +57,8 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     yield from _sweep(old.workload.sweep, new.workload.sweep)
     for column in ("input_tokens", "output_tokens"):
         yield from _tokens(column, getattr(old.workload, column), getattr(new.workload, column))
+    if old.tokenless != new.tokenless:
+        yield _tokenless(new.tokenless)
     yield from _evidence(old, new)
     yield from _ordered("undecided", old.undecided, new.undecided, _BURDEN)
     yield from _ordered("semantics.cancelled", old.cancelled, new.cancelled, _MISSES)
@@ -233,6 +235,13 @@ def _tokens(column: str, old: TokenRule | None, new: TokenRule | None) -> Iterat
         was, now = (units.show(one.tolerance, units.SHARE) for one in (old, new))
         wider: Effect = "looser" if new.tolerance > old.tolerance else "stricter"
         yield Difference(wider, key, f"lengths may differ by {now}, was {was}")
+
+
+def _tokenless(now: bool) -> Difference:
+    if now:
+        text = "the endpoint makes no tokens: an answer without any is no failure"
+        return Difference("looser", "workload.output_tokens", text)
+    return Difference("stricter", "workload.output_tokens", "an answer without any token is a failure again")
 
 
 def _evidence(old: Policy, new: Policy) -> Iterator[Difference]:

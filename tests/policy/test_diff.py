@@ -144,3 +144,14 @@ def test_a_hostile_policy_drives_no_terminal(files: Path, slo_gate: Process) -> 
 def test_a_missing_policy_exits_2_with_its_name(files: Path, slo_gate: Process) -> None:
     done = slo_gate("policy", "diff", "old.yaml", "none.yaml")
     assert (done.returncode, "none.yaml" in done.stderr) == (2, True)
+
+
+def test_an_endpoint_that_may_answer_without_tokens_is_asked_for_less() -> None:
+    with_tokens = "version: 1\nslo: {e2e: {p99: 1s}}\nworkload: {model: a}\n"
+    without = with_tokens.replace("model: a", "model: a, output_tokens: none")
+    assert [(one.effect, one.id) for one in compared(with_tokens, without)] == [
+        ("looser", "workload.output_tokens")
+    ]
+    assert [(one.effect, one.id) for one in compared(without, with_tokens)] == [
+        ("stricter", "workload.output_tokens")
+    ]

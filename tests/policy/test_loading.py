@@ -314,6 +314,23 @@ def test_the_target_is_the_load_or_twice_the_peak(text: str, load: Load) -> None
     assert loaded.workload.target == load
 
 
+def test_an_endpoint_without_tokens_is_asked_for_e2e_and_failures() -> None:
+    text = (
+        "version: 1\n"
+        "workload: {output_tokens: none, input_tokens: {mean: 400}}\n"
+        "slo: {e2e: {p90: 50ms, p99: {max: 200ms, when: input_tokens < 512}}}\n"
+        "goodput: {min: 99%}\n"
+        "limits: {error_rate: {max: 1%}}\n"
+        "regression: {e2e: {p99: {max: 10%}}}\n"
+    )
+    loaded = parse(text)
+    assert loaded.tokenless
+    assert loaded.workload.output_tokens is None
+    assert "workload.output_tokens" not in ids(loaded)
+    assert bounds(text) == [("e2e", 0.2, "input_tokens<512")]
+    assert not parse(DESIGN).tokenless
+
+
 def test_every_rule_takes_a_level() -> None:
     text = slo("{ttft: {p99: 1s}}") + (
         "workload:\n"

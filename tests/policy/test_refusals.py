@@ -456,6 +456,65 @@ def test_a_waiver_without_owner_or_reason_is_refused() -> None:
     assert 'waivers[0] lacks the key "reason"' in error.message
 
 
+# ---- an endpoint without tokens -----------------------------------------------------------
+
+TOKENLESS = "version: 1\nworkload: {output_tokens: none}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("slo: {ttft: {p99: 1s}}", "ttft.p99 cannot be judged", "ask for e2e"),
+        ("slo: {ttft: {p99: 1s}}\ngoodput: {min: 99%}", "no first token to wait for", ""),
+        ("slo: {tpot: {p90: {max: 1s, level: warn}}}", "tpot.p90 cannot be judged", "error_rate"),
+        ("slo: {itl: {p99: 1s}}", "itl.p99 cannot be judged", "ask for e2e"),
+        ("goodput: {min: 99%, request: {ttft: 1s, e2e: 2s}}", "goodput.request.ttft cannot be judged", ""),
+        ("goodput: {min: 99%, request: {tpot: 1s}}", "no time per output token", "ask for e2e"),
+        ("slo: {e2e: {p99: 1s}}\nlimits: {throughput: {min: 9 tok/s}}", "throughput cannot be judged", ""),
+        ("slo: {e2e: {p99: 1s}}\nregression: {ttft: {p99: {max: 1%}}}", "regression.ttft.p99 cannot be", ""),
+        (
+            "slo: {e2e: {p99: {max: 1s, when: output_tokens < 9}}}",
+            "no output_tokens to choose",
+            "input_tokens",
+        ),
+        (
+            "goodput: {min: 99%, request: {e2e: {max: 1s, when: input_tokens > 1 and output_tokens >= 0}}}",
+            "goodput.request.e2e cannot be judged: `output_tokens: none` states an endpoint that has no",
+            "input_tokens",
+        ),
+    ],
+)
+def test_a_bound_on_tokens_is_refused_for_an_endpoint_without_tokens(
+    text: str, message: str, hint: str
+) -> None:
+    limits = "limits:" in text or "regression:" in text
+    assert_refused(f"{TOKENLESS}{text}\n", 4 if limits else 3, message, hint)
+
+
+@pytest.mark.parametrize("value", ["0", "None", "null", "no tokens", "[]", "false"])
+def test_only_the_word_none_states_an_endpoint_without_tokens(value: str) -> None:
+    error = refusal(f"version: 1\nworkload: {{output_tokens: {value}}}\nslo: {{e2e: {{p99: 1s}}}}\n")
+    assert error.where == "slo.yaml:2"
+    assert "workload.output_tokens" in error.message
+
+
+def test_input_tokens_are_never_none() -> None:
+    text = f"{P99}workload: {{input_tokens: none}}\n"
+    assert_refused(text, 3, 'workload.input_tokens must be a mapping of keys, got "none"')
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ("{workload: {output_tokens: {level: warn}}}", "workload.output_tokens is none, which has no level"),
+        ("{workload: {output_tokens: {mean: 9}}}", "workload.output_tokens is none, which has no level"),
+    ],
+)
+def test_a_profile_cannot_change_that_there_are_no_tokens(profile: str, message: str) -> None:
+    text = f"{TOKENLESS}slo: {{e2e: {{p99: 1s}}}}\nprofiles:\n  pr: {profile}\n"
+    assert_refused(text, 5, message, "a profile may change")
+
+
 # ---- profiles -----------------------------------------------------------------------------
 
 BASE = (
