@@ -17,8 +17,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gate.evaluate import evaluate
-from gate.evaluate._attribution import attribute
-from gate.evaluate._prepare import prepare
+from gate.evaluate.explain.attribution import attribute
+from gate.evaluate.prepare import prepare
 from tests.runs import goodput, latency, make_policy, make_requests, make_run
 
 N, REPEAT, BAR = 1_000_000, 5, 0.5

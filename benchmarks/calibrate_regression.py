@@ -20,8 +20,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gate.evaluate import _baseline, _growth
-from gate.evaluate._prepare import prepare
+from gate.evaluate.compare.baseline import choose_sides
+from gate.evaluate.compare.growth import grown
+from gate.evaluate.prepare import prepare
 from gate.model import Baseline, Counts, Kind, Level, Load, Objective, Policy, Requests, Run
 
 ALPHA = 0.05
@@ -127,11 +128,11 @@ def pair(design: Design, seed: int) -> tuple[list[Run], Baseline]:
 
 def p_values(candidate: Sequence[Run], baseline: Baseline) -> dict[tuple[str, float], list[float]]:
     """Of each rule and margin, for equal builds and for a candidate 20 % slower: a ratio moves the log."""
-    sides = _baseline.sides([prepare(run, POLICY) for run in candidate], baseline, POLICY)
+    sides = choose_sides([prepare(run, POLICY) for run in candidate], baseline, POLICY)
     found = {}
     for metric, share in RULES:
         objective = Objective("r", Kind.REGRESSION, Level.BLOCK, metric, f"p{share * 100:g}", share=share)
-        shift = _growth.grown(sides, objective, POLICY).log
+        shift = grown(sides, objective, POLICY).log
         assert shift is not None
         limits = [math.log1p(margin) for margin in MARGINS]
         slower = [limit - math.log(SLOWER) for limit in limits]

@@ -25,6 +25,7 @@ ALLOWED = {
     "presets": set(),
     "readers": {"errors", "units", "model"},
     "evaluate": {"errors", "units", "model", "stats"},
+    "advise": {"errors", "units", "model", "stats", "evaluate"},
     "synth": {"errors", "model"},
     "emit": {"units", "model"},
     # emit only for making foreign text inert in Markdown: one place does that
@@ -39,6 +40,7 @@ ALLOWED = {
         "policy",
         "readers",
         "evaluate",
+        "advise",
         "synth",
         "emit",
         "_schemas",
@@ -50,6 +52,16 @@ ALLOWED = {
     },
     "__main__": {"cli"},
     "__init__": set(),
+}
+
+
+# sub-room of evaluate -> the sub-rooms it may import; prepare, checks and loads stand below all of them
+BELOW = {
+    "judge": set(),
+    "sound": {"judge"},
+    "compare": {"judge"},
+    "explain": {"judge", "compare"},
+    "__init__": {"judge", "sound", "compare", "explain"},
 }
 
 
@@ -85,6 +97,15 @@ def test_a_module_imports_only_rooms_below_it(path: Path) -> None:
     mine = room(path)
     uphill = {parts[0] for parts in imported(path) if parts and parts[0] != mine} - {"__version__"}
     assert uphill <= ALLOWED[mine], f"{path.name} looks uphill: {sorted(uphill - ALLOWED[mine])}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((GATE / "evaluate").rglob("*.py")), ids=lambda p: str(p.relative_to(GATE))
+)
+def test_the_rooms_within_evaluate_import_one_way(path: Path) -> None:
+    mine = path.relative_to(GATE / "evaluate").parts[0].removesuffix(".py")
+    others = {parts[1] for parts in imported(path) if parts[0] == "evaluate"} & BELOW.keys()
+    assert others - {mine} <= BELOW.get(mine, set()), f"{path.name} looks uphill: {sorted(others)}"
 
 
 @pytest.mark.parametrize("folder", ["readers", "emit"])

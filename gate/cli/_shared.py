@@ -14,6 +14,7 @@ import click
 from ..errors import Exit, GateError, UsageError
 
 if TYPE_CHECKING:
+    from ..evaluate import Moved
     from ..model import AnyReport, Baseline, Policy
 
 FORMATS = ("text", "json", "junit", "markdown", "github", "gitlab")
@@ -49,6 +50,15 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
     if options["preset"]:
         return policy.preset(options["preset"], profile=options["profile"])
     return policy.load(options["policy_path"] or policy.find(), profile=options["profile"])
+
+
+def what_if(wanted: object) -> Moved | None:
+    """What computes the what-if of a page; imported only where a page is wanted."""
+    if not wanted:
+        return None
+    from ..advise.whatif import whatif
+
+    return whatif
 
 
 def baseline_options(command: Callable[..., Any]) -> Callable[..., Any]:

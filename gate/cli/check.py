@@ -16,6 +16,7 @@ from ._shared import (
     policy_options,
     read_baseline,
     wanted_outputs,
+    what_if,
     write,
     write_error,
 )
@@ -136,7 +137,7 @@ def _judge(options: dict[str, Any]) -> Report:
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
-        charts=bool(options["html"] or options["markdown"] or options["format_"] == "markdown"),
+        charts=what_if(options["html"] or options["markdown"] or options["format_"] == "markdown"),
     )
     return replace(report, provenance=replace(report.provenance, reproduce=_command(options)))
 

@@ -12,7 +12,7 @@ from ..errors import Exit
 from ._shared import chosen_policy, policy_options
 
 if TYPE_CHECKING:
-    from ..evaluate._plan import Need, Plan
+    from ..advise.plan import Need, Plan
 
 _EXITS = """\b
 Exit codes:
@@ -44,7 +44,7 @@ def command(**options: Any) -> int:
 def _plan(options: dict[str, Any]) -> Plan:
     from datetime import date
 
-    from ..evaluate._plan import plan, remaining
+    from ..advise.plan import plan, remaining
 
     policy = chosen_policy(options)
     if not options["results"]:

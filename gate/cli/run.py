@@ -12,7 +12,16 @@ import click
 
 from ..errors import UsageError
 from ._progress import Progress
-from ._shared import FILE_FORMATS, FORMATS, chosen_policy, policy_options, wanted_outputs, write, write_error
+from ._shared import (
+    FILE_FORMATS,
+    FORMATS,
+    chosen_policy,
+    policy_options,
+    wanted_outputs,
+    what_if,
+    write,
+    write_error,
+)
 
 if TYPE_CHECKING:
     from ..bench import Budget, How, Judge, Plan, Session
@@ -247,7 +256,7 @@ def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
             fail_on=options["fail_on"],
             report_only=options["report_only"],
             looks=plan.planned_looks,
-            charts=last and bool(options["html"]),
+            charts=what_if(last and options["html"]),
         )
 
     return judge

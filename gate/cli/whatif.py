@@ -36,7 +36,7 @@ Exit codes:
 def command(**options: Any) -> int:
     """Show goodput of benchmark RESULTS as the policy's bounds move, one by one."""
     from .. import readers
-    from ..evaluate._whatif import whatif
+    from ..advise.whatif import whatif
     from ..model import REQUEST_METRICS
 
     ranges = {name: _span(options[name], name) for name in REQUEST_METRICS if options[name]}
@@ -50,7 +50,7 @@ def command(**options: Any) -> int:
 
 
 def _span(text: str, name: str) -> tuple[float, ...]:
-    from ..evaluate._whatif import span
+    from ..advise.whatif import span
     from ..units import SECONDS, parse
 
     parts = text.split(":")

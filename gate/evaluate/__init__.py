@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from msgspec import Struct
@@ -23,15 +23,24 @@ from ..model import (
     Run,
     Verdict,
     Waiver,
+    WhatIf,
 )
-from . import _attribution, _judge, _loads, _next, _regression, _summary, _sweep, _validity, _words
-from ._baseline import ALLOWABLE
-from ._checks import CLUSTERS, Setting
-from ._checks import expected as describe
-from ._inspect import inspect as inspect_runs
-from ._prepare import Prepared, prepare
-from ._regression import compare_loads
+from . import loads
+from .checks import CLUSTERS, Setting
+from .checks import expected as describe
+from .compare import regression
+from .compare.baseline import ALLOWABLE
+from .compare.regression import compare_loads
+from .explain import summary, words
+from .explain.attribution import attribute
+from .explain.change import sentence
+from .explain.inspection import inspect as inspect_runs
+from .explain.next import measure_next
+from .judge import objectives, sweep
+from .prepare import Prepared, prepare
+from .sound import validity
 
+Moved = Callable[[Policy, Sequence[Run]], WhatIf]  # goodput as its bounds move
 FAIL_ON = ("fail", "inconclusive", "warn")
 
 
@@ -45,30 +54,31 @@ def evaluate(
     fail_on: str = "fail",
     report_only: bool = False,
     looks: int = 1,
-    charts: bool = False,
+    charts: Moved | None = None,
 ) -> Report:
     """Judge runs by a policy.
 
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
     tighten what the policy lets through; `report_only` exits 0 and says so. `looks` is how often a
     sequence of runs is judged, planned in advance: each look gets that part of alpha (STATS section 9E).
-    `charts` adds the data of pictures. Raises InputError for a `baseline` of another benchmark.
+    `charts` asks for the data of pictures: it is gate.advise.whatif.whatif, whose picture is one of them.
+    Raises InputError for a `baseline` of another benchmark.
     """
     prepared = [prepare(run, policy) for run in runs]
-    chosen = _loads.select(prepared, policy)
+    chosen = loads.select(prepared, policy)
     setting = Setting(
         policy,
         round((1 - policy.evidence.confidence) / looks, 12),
-        _judge.family(policy),
+        objectives.family(policy),
         chosen.runs,
         chosen.reason,
         prepared,
     )
-    seen = _validity.findings(chosen.runs, policy, baseline)
-    grown, compared = _regression.judge(policy, setting, baseline)
-    checks = [grown.get(one.id) or _judge.judge(one, setting) for one in policy.objectives]
-    checks = _validity.doubted(_coherent(policy, checks), seen.doubts, policy)
-    capacity, met = _sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
+    seen = validity.findings(chosen.runs, policy, baseline)
+    grown, compared = regression.judge(policy, setting, baseline)
+    checks = [grown.get(one.id) or objectives.judge(one, setting) for one in policy.objectives]
+    checks = validity.doubted(_coherent(policy, checks), seen.doubts, policy)
+    capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
     checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
@@ -82,7 +92,7 @@ def evaluate(
         *notes,
         *_compared_notes(compared),
     )
-    return replace(report, notes=notes, charts=_pictures(setting, runs, checks) if charts else None)
+    return replace(report, notes=notes, charts=_pictures(setting, runs, checks, charts) if charts else None)
 
 
 class _Judged(Struct, frozen=True):
@@ -99,33 +109,33 @@ class _Judged(Struct, frozen=True):
 def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_only: bool) -> Report:
     """The report of what was decided; its notes say which metrics are not shown."""
     policy, chosen, checks = setting.policy, setting.runs, judged.checks
-    found = _summary.goodput_of(chosen, policy) if chosen else None
-    found = _summary.with_interval(found, checks)
-    metrics, absent = _summary.metrics(chosen) if chosen else (dict.fromkeys(_columns()), [])
-    attribution = _attribution.attribute(chosen, policy)
+    found = summary.goodput_of(chosen, policy) if chosen else None
+    found = summary.with_interval(found, checks)
+    metrics, absent = summary.metrics(chosen) if chosen else (dict.fromkeys(_columns()), [])
+    attribution = attribute(chosen, policy)
     return Report(
         judged.verdict,
         int(judged.code),
-        _words.headline(judged.verdict, int(judged.code), policy, checks, found, report_only),
-        _words.next_action(judged.verdict, checks, chosen),
+        words.headline(judged.verdict, int(judged.code), policy, checks, found, report_only),
+        words.next_action(judged.verdict, checks, chosen),
         policy,
-        _summary.inputs(runs),
-        tuple(_summary.run_report(one, policy, one in chosen) for one in setting.everything),
+        loads.inputs(runs),
+        tuple(summary.run_report(one, policy, one in chosen) for one in setting.everything),
         checks,
         found,
         metrics,
         tuple(absent),
-        Provenance(_words.provenance(chosen or setting.everything)),
-        change=_regression.sentence(judged.compared, checks),
+        Provenance(words.provenance(chosen or setting.everything)),
+        change=sentence(judged.compared, checks),
         baseline=judged.compared,
         report_only=report_only,
         loads=tuple(
-            _summary.load_report(group, policy, group[0] in chosen, judged.met.get(id(group[0])))
-            for group in _loads.grouped(setting.everything).values()
+            summary.load_report(group, policy, group[0] in chosen, judged.met.get(id(group[0])))
+            for group in loads.grouped(setting.everything).values()
         ),
         capacity=judged.capacity,
         attribution=attribution,
-        measure_next=_next.measure_next(policy, setting.everything, chosen, metrics, attribution),
+        measure_next=measure_next(policy, setting.everything, chosen, metrics, attribution),
     )
 
 
@@ -134,19 +144,19 @@ def _at_load(setting: Setting, runs: Sequence[Prepared], at_target: Sequence[Che
     if runs[0] in setting.runs:
         return at_target
     policy, here = setting.policy, replace(setting, runs=runs, unselected="")
-    asked = [one for one in policy.objectives if _sweep.decides(one)]
-    checks = _coherent(policy, [_judge.judge(one, here) for one in asked])
-    return _validity.doubted(checks, _validity.findings(runs, policy).doubts, policy)
+    asked = [one for one in policy.objectives if sweep.decides(one)]
+    checks = _coherent(policy, [objectives.judge(one, here) for one in asked])
+    return validity.doubted(checks, validity.findings(runs, policy).doubts, policy)
 
 
-def _pictures(setting: Setting, runs: Sequence[Run], checks: Sequence[Check]) -> Charts:
-    from ._charts import charts  # only where a page is wanted: costs start-up time
+def _pictures(setting: Setting, runs: Sequence[Run], checks: Sequence[Check], moved: Moved) -> Charts:
+    from .explain.charts import charts  # only where a page is wanted: costs start-up time
 
-    return charts(setting.policy, runs, setting.everything, setting, checks)
+    return charts(runs, setting, checks, moved)
 
 
 def _columns() -> tuple[str, ...]:
-    return tuple(f"{metric}_s" for metric in _summary.COLUMNS)
+    return tuple(f"{metric}_s" for metric in summary.COLUMNS)
 
 
 def _coherent(policy: Policy, checks: Sequence[Check]) -> list[Check]:
@@ -158,7 +168,7 @@ def _coherent(policy: Policy, checks: Sequence[Check]) -> list[Check]:
     contained = {
         one.id
         for one in checks
-        if _judge.contains(policy, asked["goodput"], asked[one.id]) and one.n == whole.n
+        if objectives.contains(policy, asked["goodput"], asked[one.id]) and one.n == whole.n
     }
     if whole.verdict is Verdict.PASS:
         return [_implied(one, whole) if one.id in contained else one for one in checks]
@@ -234,7 +244,7 @@ def _exit(verdict: Verdict, checks: Sequence[Check], fail_on: str) -> Exit:
 
 
 def _top_notes(
-    policy: Policy, chosen: _loads.Selection, prepared: Sequence[Prepared], today: date
+    policy: Policy, chosen: loads.Selection, prepared: Sequence[Prepared], today: date
 ) -> list[str]:
     notes = []
     if policy.evidence.decide == "point":
@@ -257,7 +267,7 @@ def _top_notes(
     notes += [f"{m.upper()} in {judged[0].tool}: {text}" for m, text in definitions.items() if m in used]
     elsewhere = [one for one in prepared if one not in chosen.runs]
     if chosen.runs and elsewhere:
-        notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {_loads.loads(elsewhere)}")
+        notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {loads.loads(elsewhere)}")
     return notes
 
 

@@ -63,7 +63,7 @@ class Report(Struct, frozen=True):
     attribution: Attribution | None = None  # None where a judged run has no rows
     capacity: Capacity | None = None  # None where fewer than two loads were measured
     measure_next: str = ""  # one paragraph, only where the data shows a weakness
-    charts: Charts | None = None  # None unless asked for: `evaluate(..., charts=True)`
+    charts: Charts | None = None  # None unless asked for: `evaluate(..., charts=whatif)`
 
 
 class ErrorReport(Struct, frozen=True):

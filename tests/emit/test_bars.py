@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from gate.advise.whatif import whatif
 from gate.emit import _bars, markdown, text
 from gate.evaluate import evaluate
 from gate.model import Counts, Goodput, Load, LoadReport, MetricStats, Report
@@ -118,7 +119,7 @@ def test_a_chart_has_at_most_twenty_points() -> None:
 
 def with_curve(values: np.ndarray) -> Report:
     policy = make_policy(latency("ttft", 90, 0.4))
-    return evaluate(policy, [make_run(make_requests(values))], date(2027, 1, 12), charts=True)
+    return evaluate(policy, [make_run(make_requests(values))], date(2027, 1, 12), charts=whatif)
 
 
 def test_at_one_load_the_chart_is_the_distribution_of_what_failed() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from gate.advise.whatif import whatif
 from gate.evaluate import evaluate
 from gate.model import (
     Buckets,
@@ -29,7 +30,7 @@ TODAY = date(2027, 1, 12)
 
 
 def drawn(policy: Policy, *runs: Run) -> Charts:
-    charts = evaluate(policy, runs, TODAY, charts=True).charts
+    charts = evaluate(policy, runs, TODAY, charts=whatif).charts
     assert charts is not None
     return charts
 
@@ -86,7 +87,7 @@ def test_counting_many_gaps_in_narrow_buckets_gives_exact_shares_and_close_quant
 
 def test_a_bound_stands_with_the_quantile_that_the_verdict_compares_with_it() -> None:
     policy = make_policy(latency("ttft", 90, 0.7), goodput(0.9), bounds={"ttft": 0.9})
-    report = evaluate(policy, [make_run(make_requests(np.linspace(0.1, 1.0, 1000)))], TODAY, charts=True)
+    report = evaluate(policy, [make_run(make_requests(np.linspace(0.1, 1.0, 1000)))], TODAY, charts=whatif)
     assert report.charts is not None
     own, whole = report.charts.curves[0].bounds
     check = next(one for one in report.checks if one.id == "ttft.p90")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gate.advise.whatif import whatif
 from gate.emit.page import emit, engine
 from gate.evaluate import evaluate
 from gate.model import Report, Status
@@ -71,7 +72,7 @@ def large(n: int) -> Report:
         *(latency("ttft", 99, 0.8), latency("tpot", 99, 0.03), latency("e2e", 99, 9.0), goodput(0.99)),
         bounds={"ttft": 0.8, "tpot": 0.03, "e2e": 9.0},
     )
-    return evaluate(policy, [make_run(requests)], date(2027, 1, 12), charts=True)
+    return evaluate(policy, [make_run(requests)], date(2027, 1, 12), charts=whatif)
 
 
 @NEEDS_VEGA

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gate import policy, stats
+from gate.advise.plan import Need, plan, remaining
 from gate.evaluate import evaluate
-from gate.evaluate._plan import Need, plan, remaining
 from gate.model import Verdict
 from tests.conftest import Process
 from tests.runs import make_requests, make_run

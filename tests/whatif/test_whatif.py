@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gate.advise.whatif import span, whatif
 from gate.errors import InputError, UsageError
 from gate.evaluate import evaluate
-from gate.evaluate._whatif import span, whatif
 from gate.model import (
     Condition,
     Counts,

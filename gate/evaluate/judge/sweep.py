@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import stats, units
-from ..model import Capacity, Check, Floats, Kind, Level, Load, Objective, Policy, Verdict
-from ._checks import CLUSTERS, SURE_FROM, Setting, check, doubt, missing, percent, uncounted
-from ._counting import Good, Range, Unknown, goodput
-from ._loads import grouped, matches
-from ._prepare import Prepared
+from ... import stats, units
+from ...model import Capacity, Check, Floats, Kind, Level, Load, Objective, Policy, Verdict
+from ..checks import CLUSTERS, SURE_FROM, Setting, check, doubt, missing, percent, uncounted
+from ..loads import grouped, matches
+from ..prepare import Prepared
+from .counting import Good, Range, Unknown, goodput
 
 BLOCKS = 10  # units of a side with fewer than five runs, as for one share (STATS section 9 D)
 BLOCK_LEAST = 100  # requests a block must hold to be one

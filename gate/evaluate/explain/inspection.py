@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import units
-from ..model import METRICS, REQUEST_METRICS, Aggregate, Histogram, Inspection, Policy, Requests, Run
-from . import _summary
-from ._counting import column_of
-from ._prepare import Prepared, prepare
+from ... import units
+from ...model import METRICS, REQUEST_METRICS, Aggregate, Histogram, Inspection, Policy, Requests, Run
+from ..judge.counting import column_of
+from ..prepare import Prepared, prepare
+from .summary import run_report
 
 _NO_POLICY = Policy("", "", "", ())
 
@@ -19,7 +19,7 @@ def inspect(runs: Sequence[Run]) -> tuple[Inspection, ...]:
     for run in runs:
         one = prepare(run, _NO_POLICY)
         judged, unjudged = _abilities(one)
-        report = _summary.run_report(one, _NO_POLICY, True)
+        report = run_report(one, _NO_POLICY, True)
         found.append(Inspection(report, judged, unjudged, run.definitions, run.tool_reported))
     return tuple(found)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from .. import stats
-from ..model import (
+from ... import stats
+from ...model import (
     METRICS,
     REQUEST_METRICS,
     Aggregate,
@@ -17,20 +17,18 @@ from ..model import (
     Floats,
     Goodput,
     Histogram,
-    InputFile,
     LoadReport,
     MetricStats,
     Misses,
     Policy,
     Requests,
-    Run,
     RunReport,
     Status,
     ToolReported,
     Verdict,
 )
-from ._counting import Good, Range, Unknown, column_of, goodput
-from ._prepare import Prepared
+from ..judge.counting import Good, Range, Unknown, column_of, goodput
+from ..prepare import Prepared
 
 COLUMNS = METRICS
 _KINDS = {Requests: "requests", Histogram: "histogram", Aggregate: "aggregate"}
@@ -237,11 +235,3 @@ def mean_tokens(one: Prepared, column: str) -> float | None:
         return None
     known = values[(one.requests.status == Status.COMPLETED) & np.isfinite(values)]
     return float(known.mean()) if known.size else None
-
-
-def inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
-    """The files behind these runs, each once."""
-    files = {
-        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
-    }
-    return tuple(files.values())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from .. import stats
-from ..model import Floats
+from ... import stats
+from ...model import Floats
 
 
 class Decision(Struct, frozen=True):

@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .. import stats
-from ..model import (
+from ... import stats
+from ...model import (
     REQUEST_METRICS,
     Attribution,
     Bools,
@@ -27,8 +27,8 @@ from ..model import (
     WorstRequest,
     WorstRun,
 )
-from ._counting import Good, Unknown, goodput
-from ._prepare import Prepared
+from ..judge.counting import Good, Unknown, goodput
+from ..prepare import Prepared
 
 WORST = 10  # requests named one by one
 UNEVEN = 1.5  # times an equal share of the misses: a run beyond it is worth looking at
@@ -75,7 +75,7 @@ def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) 
             return None  # what must not be judged explains nothing
         return np.concatenate([cell[keep] for cell, keep in zip(cells, attempted, strict=True)])
 
-    found = _goodputs(runs, policy)
+    found = goodputs(runs, policy)
     bounded = {bound.metric for bound in policy.goodput_bounds}
     missed = {metric: np.concatenate([one.missed[metric] for one in found]) for metric in bounded if found}
     return _Judged(
@@ -93,7 +93,7 @@ def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) 
     )
 
 
-def _goodputs(runs: Sequence[Prepared], policy: Policy) -> list[Good]:
+def goodputs(runs: Sequence[Prepared], policy: Policy) -> list[Good]:
     """Of each run; empty where one cannot say, or the policy has no goodput section."""
     if not policy.goodput_bounds:
         return []

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import stats, units
-from ..model import Aggregate, Check, Kind, Objective, Verdict
-from ._checks import CLUSTERS, Setting, check, none_completed, percent, share_of
-from ._counting import Exact, Part, Range, lower_level
+from ... import stats, units
+from ...model import Aggregate, Check, Kind, Objective, Verdict
+from ..checks import CLUSTERS, Setting, check, none_completed, percent, share_of
+from .counting import Exact, Part, Range, lower_level
 
 SURE_MISSES = 30  # dependence is also measured where this many requests are beyond the level
 

@@ -7,15 +7,15 @@ curve by its quantiles, a scatter by a sample that keeps every extreme; failures
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from .. import stats
-from ..errors import GateError
-from ..model import (
+from ... import stats
+from ...errors import GateError
+from ...model import (
     REQUEST_METRICS,
     Aggregate,
     Bools,
@@ -35,12 +35,13 @@ from ..model import (
     Run,
     WhatIf,
 )
-from . import _judge, _loads
-from ._attribution import _goodputs
-from ._checks import Setting
-from ._counting import Unknown, metric_values
-from ._prepare import Prepared
-from ._scatter import by_length, over_time
+from .. import loads
+from ..checks import Setting
+from ..judge import objectives
+from ..judge.counting import Unknown, metric_values
+from ..prepare import Prepared
+from .attribution import goodputs
+from .scatter import by_length, over_time
 
 METRICS = (*REQUEST_METRICS, "itl")
 PERCENTS = (*range(5, 100, 5), 99)  # twenty: what a small chart can show
@@ -51,14 +52,13 @@ _BUCKET_BITS = 44  # of a float64 dropped: buckets 2^-8 = 0.4 % wide
 
 
 def charts(
-    policy: Policy,
     runs: Sequence[Run],
-    prepared: Sequence[Prepared],
     setting: Setting,
     checks: Sequence[Check],
+    moved: Callable[[Policy, Sequence[Run]], WhatIf],
 ) -> Charts:
-    """Everything a page draws. A picture that the evidence has no data for is empty."""
-    judged = list(setting.runs)
+    """Everything a page draws; `moved` is what-if. A picture that the evidence has no data for is empty."""
+    policy, judged = setting.policy, list(setting.runs)
     curves = [_curve(metric, judged, policy, checks) for metric in METRICS] if judged else []
     return Charts(
         tuple(one.run.input for one in judged),
@@ -66,8 +66,8 @@ def charts(
         over_time(judged, policy),
         by_length(judged, policy),
         _misses(judged, policy),
-        _load_points(prepared, setting),
-        _whatif(policy, runs),
+        _load_points(setting),
+        _whatif(policy, runs, moved),
     )
 
 
@@ -221,7 +221,7 @@ def _bounds(metric: str, policy: Policy, checks: Sequence[Check]) -> tuple[Curve
 
 def _misses(runs: Sequence[Prepared], policy: Policy) -> tuple[MissSet, ...]:
     """How many requests broke which bounds together."""
-    parts = _goodputs(runs, policy)
+    parts = goodputs(runs, policy)
     number: dict[tuple[str, ...], int] = {}
     for part in parts:
         code = np.zeros(part.score.size, np.int64)
@@ -244,17 +244,17 @@ def _only(missed: Bools, failed: Bools) -> Bools:
     return both
 
 
-def _load_points(prepared: Sequence[Prepared], setting: Setting) -> tuple[LoadPoint, ...]:
+def _load_points(setting: Setting) -> tuple[LoadPoint, ...]:
     """Goodput of each load with the interval that its own runs give."""
     asked = next((one for one in setting.policy.objectives if one.kind is Kind.GOODPUT), None)
     if asked is None:
         return ()
     points = []
-    for group in _loads.grouped(prepared).values():
+    for group in loads.grouped(setting.everything).values():
         load, at_target = group[0].run.load, group[0] in setting.runs
         if load is None or load.burst:
             continue
-        found = _judge.judge(asked, replace(setting, runs=group, unselected=""))
+        found = objectives.judge(asked, replace(setting, runs=group, unselected=""))
         if found.observed is not None and found.n:
             points.append(LoadPoint(load, at_target, len(group), found.n, found.observed, found.interval))
     return _one_axis(points)
@@ -272,14 +272,14 @@ def _one_axis(points: Sequence[LoadPoint]) -> tuple[LoadPoint, ...]:
     return tuple(one for one in points if closed(one.load) is wanted)
 
 
-def _whatif(policy: Policy, runs: Sequence[Run]) -> WhatIf | None:
+def _whatif(
+    policy: Policy, runs: Sequence[Run], moved: Callable[[Policy, Sequence[Run]], WhatIf]
+) -> WhatIf | None:
     """Goodput as its bounds move; None where nothing can be moved or counted."""
     if not policy.goodput_bounds or not all(isinstance(run.evidence, Requests) for run in runs):
         return None
-    from ._whatif import whatif
-
     try:
-        found = whatif(policy, runs)
+        found = moved(policy, runs)
     except GateError:
         return None
     return found if found.good is not None and math.isfinite(found.good) else None

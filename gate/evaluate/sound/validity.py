@@ -7,14 +7,13 @@ rows are missing: a PASS it touches becomes inconclusive (evidence), a FAIL stan
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from .. import stats, units
-from ..model import (
+from ... import stats, units
+from ...model import (
     METRICS,
     REQUEST_METRICS,
     Baseline,
@@ -27,10 +26,11 @@ from ..model import (
     Run,
     Status,
 )
-from ._checks import CLUSTERS, doubt, uncounted
-from ._counting import column_of
-from ._prepare import Prepared
-from ._repeats import repeats
+from ..checks import CLUSTERS, doubt, uncounted
+from ..judge.counting import column_of
+from ..judge.rules import repeated
+from ..prepare import Prepared
+from .repeats import repeats
 
 DRIFT = 0.05  # between the medians of the halves of a run
 DRIFT_SURE = 0.005  # each side: drift is looked for in three metrics of every benchmark
@@ -43,7 +43,6 @@ FILLED = 3  # requests a slot: with fewer, ramp-up and ramp-down are most of the
 STREAK_LEAST = 10  # failures in a row
 BY_CHANCE = 1e-3  # how probable such a streak may be if failures were independent
 LOST = 0.01  # share of rows missing or double that cannot decide a P99
-SAME_LEAST, LENGTHS_LEAST = 50, 10  # equal lists of prompt lengths this long and varied are no accident
 
 SHARES = (*METRICS, "goodput", "error_rate")
 
@@ -125,28 +124,6 @@ def _finite(values: Floats) -> Floats:
 
 
 # ---- prompts ------------------------------------------------------------------------------------
-
-
-def repeated(runs: Sequence[Prepared]) -> int:
-    """How many runs send the prompts of another run once more: lists of input lengths that are equal.
-
-    Compared as sorted, over all rows: warm-up and the order of sending may differ.
-    """
-    by_sums: dict[tuple[int, float, float], list[Floats]] = {}
-    for one in runs if len(runs) > 1 else ():
-        rows = one.run.evidence
-        lengths = rows.input_tokens if isinstance(rows, Requests) else None
-        if lengths is None or len(lengths) < SAME_LEAST or not np.isfinite(lengths).all():
-            continue
-        # Equal lists have equal sums: only those are sorted.
-        key = (len(lengths), float(lengths.sum()), float(lengths @ lengths))
-        by_sums.setdefault(key, []).append(lengths)
-    number = 0
-    for group in by_sums.values():
-        if len(group) > 1 and len(np.unique(group[0])) >= LENGTHS_LEAST:
-            lists = Counter(np.sort(lengths).tobytes() for lengths in group)
-            number += sum(times - 1 for times in lists.values())
-    return number
 
 
 def _repeats(runs: Sequence[Prepared]) -> list[str]:

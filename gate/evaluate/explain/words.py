@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import units
-from ..model import Check, Goodput, Level, Policy, Requests, Status, Verdict
-from ._prepare import Prepared
+from ... import units
+from ...model import Check, Goodput, Level, Policy, Requests, Status, Verdict
+from ..prepare import Prepared
 
 
 def headline(

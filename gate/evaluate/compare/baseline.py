@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from .. import units
-from ..errors import InputError
-from ..model import SAVED_REPORT, Aggregate, Baseline, Floats, Policy, Requests, Run, Status
-from . import _loads
-from ._prepare import Prepared, prepare
+from ... import units
+from ...errors import InputError
+from ...model import SAVED_REPORT, Aggregate, Baseline, Floats, Policy, Requests, Run, Status
+from .. import loads
+from ..prepare import Prepared, prepare
 
 BAND_FROM = 10  # stored sessions from which their spread is known well enough to block by
 FACTS = ("tool", "model", "hardware", "interaction")  # one value a run, the same on both sides
@@ -39,7 +39,7 @@ class Sides(Struct, frozen=True, eq=False):
     other_outputs: str = ""  # why E2E cannot be compared: outputs of another length
 
 
-def sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> Sides:
+def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> Sides:
     """Choose what is compared. Raises InputError for a baseline of another benchmark."""
     _not_itself(candidate, baseline)
     notes = list(baseline.notes)
@@ -93,18 +93,18 @@ def _at_load(
     load = candidate[0].run.load
     if "load" in allowed:
         return list(base)
-    same = [one for one in base if one.run.load == load or (load and _loads.matches(one.run.load, load))]
+    same = [one for one in base if one.run.load == load or (load and loads.matches(one.run.load, load))]
     where = str(load) if load is not None else "a load that is not stated"
     if not same:
         raise InputError(
             f"the baseline holds no run at {where}, where the results are judged; it holds"
-            f" {_loads.loads(base)}",
+            f" {loads.loads(base)}",
             _where(base),
             _HINT.format("load"),
         )
     if len(same) < len(base):
         others = [one for one in base if one not in same]
-        notes.append(f"the baseline's runs at other loads are not compared: {_loads.loads(others)}")
+        notes.append(f"the baseline's runs at other loads are not compared: {loads.loads(others)}")
     return same
 
 

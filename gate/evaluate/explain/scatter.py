@@ -8,11 +8,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .. import stats
-from ..model import Bools, Dot, Failed, Floats, Policy, Requests, Scatter, Status, Window
-from ._attribution import _goodputs
-from ._counting import column_of
-from ._prepare import Prepared
+from ... import stats
+from ...model import Bools, Dot, Failed, Floats, Policy, Requests, Scatter, Status, Window
+from ..judge.counting import column_of
+from ..prepare import Prepared
+from .attribution import goodputs
 
 DOTS = 400  # of a scatter
 EXTREME = 0.25  # of them the largest values: a sample would lose just those
@@ -122,8 +122,8 @@ def _kinds(
 ) -> list[NDArray[np.uint8]]:
     """What each request is: by all bounds of goodput, or by those of one metric."""
     judged = [one for one in runs if one.counts.attempted]
-    goodputs = _goodputs(runs, policy)
-    by_run = {id(one): part for one, part in zip(judged, goodputs, strict=False)}
+    parts = goodputs(runs, policy)
+    by_run = {id(one): part for one, part in zip(judged, parts, strict=False)}
     found = []
     for one, rows in zip(runs, tables, strict=True):
         kind = np.full(len(rows), _KINDS.index("completed"), np.uint8)

@@ -12,6 +12,12 @@ from msgspec import Struct
 
 from .. import stats, units
 from ..errors import InputError, UsageError
+from ..evaluate import loads
+from ..evaluate.judge import objectives
+from ..evaluate.judge.counting import Exact, Unknown, column_of, in_scope, latency, single_token, suitable
+from ..evaluate.judge.shares import ShareRule
+from ..evaluate.prepare import Prepared, prepare
+from ..evaluate.sound import validity
 from ..model import (
     Bools,
     Floats,
@@ -29,10 +35,6 @@ from ..model import (
     Status,
     WhatIf,
 )
-from . import _judge, _loads, _validity
-from ._counting import Exact, Unknown, _in_scope, _single_token, _suitable, column_of, latency
-from ._prepare import Prepared, prepare
-from ._shares import ShareRule
 
 STEPS = 10  # of a range given without its step
 DIGITS = 3  # of a suggested bound: nobody writes 641.3072 ms into a policy
@@ -87,7 +89,7 @@ def whatif(
     wanted = dict(ranges or {})
     _known(policy, wanted)
     prepared = [prepare(run, policy) for run in runs]
-    chosen = _loads.select(prepared, policy)
+    chosen = loads.select(prepared, policy)
     if chosen.reason:
         raise InputError(chosen.reason, "", "name the target in workload.load, or pass the runs of one load")
     for one in chosen.runs:
@@ -143,7 +145,7 @@ def _target(policy: Policy) -> float | None:
 
 def _decider(policy: Policy, share: float, ends: tuple[int, ...]) -> _Decider:
     alpha = round(1 - policy.evidence.confidence, 12)
-    rule = ShareRule(share, alpha, _judge.family(policy), policy.evidence.decide == "point")
+    rule = ShareRule(share, alpha, objectives.family(policy), policy.evidence.decide == "point")
     return _Decider(rule, ends)
 
 
@@ -156,7 +158,7 @@ def _notes(policy: Policy, runs: Sequence[Prepared]) -> tuple[str, ...]:
     ]
     if policy.evidence.decide == "point":
         told.append("decide: point: where a share would be met is a naked estimate")
-    doubts = dict.fromkeys(_validity.findings(runs, policy).doubts.values())
+    doubts = dict.fromkeys(validity.findings(runs, policy).doubts.values())
     told += [f"check would not believe a pass here: {why}" for why in doubts]
     return tuple(told)
 
@@ -188,16 +190,16 @@ def _values(one: Prepared, bound: RequestBound, policy: Policy) -> Floats:
     rows = one.requests
     assert rows is not None
     if one.counts.completed:
-        _suitable(one, bound.metric)
+        suitable(one, bound.metric)
     failed, completed = rows.status == Status.FAILED, rows.status == Status.COMPLETED
     values = np.where(failed, np.inf, -np.inf)
     if completed.any():
         column = column_of(rows, bound.metric)
         if column is None:
             raise Unknown(f"the file has no {bound.metric.upper()}")
-        scope = completed & _in_scope(rows, bound.when)
+        scope = completed & in_scope(rows, bound.when)
         if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
-            scope &= ~_single_token(rows)
+            scope &= ~single_token(rows)
         values = np.where(scope, np.where(np.isnan(column), np.inf, column), values)
     judged: Floats = values[rows.attempted]
     return judged

@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from .. import stats, units
+from ..evaluate.checks import CLUSTERS, expected, percent
+from ..evaluate.compare.growth import PER_TAIL
+from ..evaluate.prepare import OPEN_LOOP_MIN, OPEN_LOOP_SHARE, SHORT_MIN, SHORT_PER_SLOT
 from ..model import Check, Kind, Objective, Policy, Report, Run, Verdict
-from ._checks import CLUSTERS, expected, percent
-from ._growth import PER_TAIL
-from ._prepare import OPEN_LOOP_MIN, OPEN_LOOP_SHARE, SHORT_MIN, SHORT_PER_SLOT
 
 Answer: TypeAlias = Literal["can pass", "never passes", "open", "by count", "not judged"]
 DESIGNS = (1, 5, 10, 30)  # runs for which the least number of requests is shown
@@ -74,7 +74,7 @@ def plan(policy: Policy) -> Plan:
 
 def remaining(policy: Policy, runs: Sequence[Run], today: date) -> Plan:
     """What is missing after a benchmark, at its dependence and rate: an order of magnitude."""
-    from . import evaluate
+    from ..evaluate import evaluate
 
     report = evaluate(policy, runs, today)
     found = tuple(_missing(one, report) for one in report.checks if _asks_for_requests(policy, one))

@@ -5,17 +5,18 @@ A rule passes or is inconclusive (evidence); it never fails: a wrong benchmark p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
-from ..model import Check, Floats, Objective, Policy, Requests, Status, TokenRule, Verdict
-from ._checks import check, missing
-from ._prepare import Prepared
-from ._validity import repeated
+from ...model import Check, Floats, Objective, Policy, Requests, Status, TokenRule, Verdict
+from ..checks import check, missing
+from ..prepare import Prepared
 
 LACKING = 0.01  # share of the completed requests of a run that may lack their length
+SAME_LEAST, LENGTHS_LEAST = 50, 10  # equal lists of prompt lengths this long and varied are no accident
 VARIED = 10  # different prompts, or lengths: fewer are a loop
 _STREAMED = ("streaming-chat", "voice", "code-completion")
 
@@ -122,6 +123,28 @@ def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
     if different >= min(VARIED, n):
         return n > 0, f"{seen} among {n:,} requests"
     return False, f"only {seen} among {n:,} requests: the same prompts in a loop look like this"
+
+
+def repeated(runs: Sequence[Prepared]) -> int:
+    """How many runs send the prompts of another run once more: lists of input lengths that are equal.
+
+    Compared as sorted, over all rows: warm-up and the order of sending may differ.
+    """
+    by_sums: dict[tuple[int, float, float], list[Floats]] = {}
+    for one in runs if len(runs) > 1 else ():
+        rows = one.run.evidence
+        lengths = rows.input_tokens if isinstance(rows, Requests) else None
+        if lengths is None or len(lengths) < SAME_LEAST or not np.isfinite(lengths).all():
+            continue
+        # Equal lists have equal sums: only those are sorted.
+        key = (len(lengths), float(lengths.sum()), float(lengths @ lengths))
+        by_sums.setdefault(key, []).append(lengths)
+    number = 0
+    for group in by_sums.values():
+        if len(group) > 1 and len(np.unique(group[0])) >= LENGTHS_LEAST:
+            lists = Counter(np.sort(lengths).tobytes() for lengths in group)
+            number += sum(times - 1 for times in lists.values())
+    return number
 
 
 def _input_lengths(runs: Sequence[Prepared]) -> Floats | None:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import stats, units
-from ..model import (
+from ... import stats, units
+from ...model import (
     METRICS,
     Baseline,
     Change,
@@ -27,12 +27,12 @@ from ..model import (
     Run,
     Verdict,
 )
-from . import _baseline, _growth, _loads, _summary
-from ._baseline import BAND, STORED, Sides
-from ._checks import Setting, check, missing, percent
-from ._counting import Unknown
-from ._growth import Growth, signed
-from ._prepare import Prepared, prepare
+from .. import loads
+from ..checks import Setting, check, missing, percent
+from ..judge.counting import Unknown
+from ..prepare import Prepared, prepare
+from .baseline import BAND_FROM, STORED, Sides, choose_sides
+from .growth import Growth, Unbounded, grown, signed
 
 POWER = 0.8  # chance that the number of runs it names decides
 
@@ -58,16 +58,16 @@ def judge(
         return {one.id: _without(one) for one in asked}, None
     if setting.unselected:
         return {one.id: missing(one, setting.unselected) for one in asked}, None
-    sides = _baseline.sides(setting.runs, baseline, policy)
+    sides = choose_sides(setting.runs, baseline, policy)
     found: dict[str, Check] = {}
     measured: list[_Asked] = []
     for objective in asked:
         lowered = _lowered(objective, sides)
         try:
-            measured.append(_asked(lowered, _growth.grown(sides, lowered, policy)))
+            measured.append(_asked(lowered, grown(sides, lowered, policy)))
         except Unknown as why:
             found[objective.id] = missing(lowered, str(why))
-        except _growth.Unbounded as why:
+        except Unbounded as why:
             found[objective.id] = check(lowered, Verdict.FAIL, str(why), observed_text="unbounded")
     for family in (
         [one for one in measured if one.objective.level is Level.BLOCK],
@@ -170,7 +170,7 @@ def _tail(one: _Asked, sides: Sides) -> str:
     if sides.kind == STORED:
         said.append(
             f"A stored baseline of {_sessions(len(sides.sessions[0]))} only warns: sessions differ by 3 to"
-            f" 5 % anyway; measure both builds in one session, or store {_baseline.BAND_FROM} sessions."
+            f" 5 % anyway; measure both builds in one session, or store {BAND_FROM} sessions."
         )
     elif one.growth.few_runs:
         said.append("Fewer than five runs a side: the spread between runs is not covered.")
@@ -206,17 +206,17 @@ def compare_loads(runs: Sequence[Run], baseline: Baseline, evidence: EvidenceRul
     benchmark, or one without any of these loads.
     """
     policy = Policy("compare", "", "", (), evidence=evidence)
-    groups = _loads.grouped([prepare(run, policy) for run in runs]).values()
+    groups = loads.grouped([prepare(run, policy) for run in runs]).values()
     held = [run.load for run in baseline.runs]
     shared = [g for g in groups if "load" in baseline.allowed or g[0].run.load in held]
     left = [one for group in groups if group not in shared for one in group]
     alpha = round(1 - evidence.confidence, 12)
     found = []
     for group in shared or list(groups)[:1]:  # no load in common: the first says what the baseline holds
-        sides = _baseline.sides(group, baseline, policy)
+        sides = choose_sides(group, baseline, policy)
         one = compare(group, sides, policy, alpha)
         found.append(
-            replace(one, notes=(*one.notes, f"not in the baseline: {_loads.loads(left)}")) if left else one
+            replace(one, notes=(*one.notes, f"not in the baseline: {loads.loads(left)}")) if left else one
         )
     return tuple(found)
 
@@ -236,15 +236,15 @@ def compare(candidate: Sequence[Prepared], sides: Sides, policy: Policy, alpha: 
             f"regression.{metric}.{statistic}", Kind.REGRESSION, Level.INFO, metric, statistic, share=share
         )
         try:
-            changes.append(_change(_growth.grown(sides, objective, policy), metric, statistic, alpha))
-        except (Unknown, _growth.Unbounded) as why:
+            changes.append(_change(grown(sides, objective, policy), metric, statistic, alpha))
+        except (Unknown, Unbounded) as why:
             if metric != "itl" or any(o.metric == "itl" for o in policy.objectives):
                 notes.append(f"{statistic.upper()} {metric.upper()} is not compared: {why}")
     base = [one.run for one in sides.base]
     return Comparison(
         _name(sides),
         candidate[0].run.load,
-        _summary.inputs(base),
+        loads.inputs(base),
         f"{sides.kind} (advisory)" if sides.kind == STORED else sides.kind,
         len(sides.sessions[0]),
         (len(sides.base), len(sides.candidate)),
@@ -278,33 +278,3 @@ def _name(sides: Sides) -> str:
         shared.append(parts[0])
     where = "/".join(shared)
     return f"{where} ({len(files)} files)" if where else f"{len(files)} files"
-
-
-def sentence(found: Comparison | None, checks: Sequence[Check]) -> str:
-    """The third line of every output: the change that matters most, with its interval.
-
-    That of the first objective that fails, else is undecided, else stands first; else P99 TTFT, or
-    what there is.
-    """
-    if found is None:
-        return ""
-    if not found.changes:
-        return f"nothing could be compared with {found.name}"
-    change = _most_telling(found, checks)
-    span = f" ({signed(change.interval[0])} to {signed(change.interval[1])})" if change.interval else ""
-    name = f"{change.statistic.upper()} {change.metric.upper()}"
-    kept = "; a stored baseline only warns" if found.kind.startswith(f"{STORED} (") else ""
-    band = f" over {_sessions(found.sessions)}" if found.kind == BAND else ""
-    return f"{name} {signed(change.growth)}{span} against {found.name}{band}, {change.method}{kept}"
-
-
-def _most_telling(found: Comparison, checks: Sequence[Check]) -> Change:
-    by_id = {f"regression.{one.metric}.{one.statistic}": one for one in found.changes}
-    told = [one for one in checks if one.id in by_id]
-    for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-        said = [one for one in told if one.verdict is verdict]
-        if said:
-            return by_id[max(said, key=lambda one: (one.level is Level.BLOCK, one.observed or 0.0)).id]
-    if told:
-        return by_id[told[0].id]
-    return by_id.get("regression.ttft.p99", found.changes[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Floats, Requests, Status
+from ...model import Floats, Requests, Status
 
 MEASURED = 20  # different E2E that measured requests have at least
 FINEST_S, ROUND = 1e-6, 1e-4  # E2E that are whole microseconds, or nearly, may be equal by chance

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from .. import stats, units
-from ..model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests
-from ._baseline import BAND, Sides
-from ._checks import CLUSTERS, SURE_FROM
-from ._counting import Unknown, metric_values
-from ._prepare import Prepared
+from ... import stats, units
+from ...model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests
+from ..checks import CLUSTERS, SURE_FROM
+from ..judge.counting import Unknown, metric_values
+from ..prepare import Prepared
+from .baseline import BAND, Sides
 
 RUN_SPREAD = 0.03  # run to run on one machine (STATS section 5), where one or two runs cannot show it
 FEWEST = 3  # runs that show some of their spread

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..model import Load, Policy
-from ._prepare import Prepared
+from ..model import InputFile, Load, Policy, Run
+from .prepare import Prepared
 
 RATE_TOLERANCE = 1e-3  # a rate of 20 written as 19.99 by a tool is the same load
 
@@ -81,3 +81,11 @@ def _difference(keys: Sequence[tuple[object, ...]]) -> str:
         if len(values) > 1:
             return f"{what} is {' and '.join(values[:4])}"
     return "they differ"
+
+
+def inputs(runs: Sequence[Run]) -> tuple[InputFile, ...]:
+    """The files behind these runs, each once."""
+    files = {
+        run.input: InputFile(run.input, run.sha256, run.format, run.tool, run.tool_version) for run in runs
+    }
+    return tuple(files.values())

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .. import units
-from ..model import Attribution, LengthBucket, Load, MetricStats, Policy, Requests, Status
-from ._checks import CLUSTERS
-from ._prepare import Prepared
+from ... import units
+from ...model import Attribution, LengthBucket, Load, MetricStats, Policy, Requests, Status
+from ..checks import CLUSTERS
+from ..prepare import Prepared
 
 ENOUGH = 20  # requests a quarter: fewer give no median to compare
 GROWS = 1.5  # median TTFT of the longest quarter of prompts over that of the shortest

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from .. import units
 from ..model import Check, Kind, Objective, Policy, Verdict
-from ._prepare import Prepared
+from .prepare import Prepared
 
 CLUSTERS = 5  # from this many runs on, runs are the independent units
 SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample

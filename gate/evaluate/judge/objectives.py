@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import stats, units
-from ..model import Check, Floats, Kind, Level, Objective, Policy, Verdict
-from ._aggregates import from_counts
-from ._checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
-from ._counting import Exact, Good, Part, Unknown, goodput, latency
-from ._rules import rule
-from ._shares import ShareRule
-from ._sweep import headroom, sweep
+from ... import stats, units
+from ...model import Check, Floats, Kind, Level, Objective, Policy, Verdict
+from ..checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
+from .aggregates import from_counts
+from .counting import Exact, Good, Part, Unknown, goodput, latency
+from .rules import rule
+from .shares import ShareRule
+from .sweep import headroom, sweep
 
 
 def judge(objective: Objective, setting: Setting) -> Check:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from msgspec import Struct
 
-from ..model import (
+from ...model import (
     Aggregate,
     Bools,
     Floats,
@@ -25,7 +25,7 @@ from ..model import (
     Summary,
     When,
 )
-from ._prepare import Prepared
+from ..prepare import Prepared
 
 _OPS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
@@ -68,7 +68,7 @@ def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
     assert objective.bound is not None
     if one.counts.completed == 0 and one.counts.attempted:
         return _all_missed(one, objective.bound)
-    _suitable(one, objective.metric)
+    suitable(one, objective.metric)
     if isinstance(one.evidence, Requests):
         values = metric_values(one.evidence, objective.metric, objective.when, policy)
         return Exact(values, objective.bound)
@@ -91,7 +91,8 @@ def _all_missed(one: Prepared, bound: float) -> Part:
     return Exact(np.full(n, np.inf), bound) if one.requests is not None else Range(n, 0, 0)
 
 
-def _suitable(one: Prepared, metric: str) -> None:
+def suitable(one: Prepared, metric: str) -> None:
+    """Raises Unknown where the reader says that this metric must not be judged."""
     if metric in one.run.unsuitable:
         raise Unknown(one.run.unsuitable[metric])
     if one.counts.attempted == 0:
@@ -107,9 +108,9 @@ def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy
         raise Unknown(f"the file has no {metric.upper()}")
     failed = rows.status == Status.FAILED
     completed = rows.status == Status.COMPLETED
-    scope = failed | (completed & _in_scope(rows, when))
+    scope = failed | (completed & in_scope(rows, when))
     if metric == "tpot" and policy.single_token_tpot == "ignore":
-        scope &= failed | ~_single_token(rows)
+        scope &= failed | ~single_token(rows)
     values: Floats = np.where(failed | np.isnan(column), np.inf, column)[scope]
     return values
 
@@ -119,12 +120,14 @@ def column_of(rows: Requests, metric: str) -> Floats | None:
     return {"ttft": rows.ttft_s, "tpot": rows.tpot_s, "e2e": rows.e2e_s}[metric]
 
 
-def _single_token(rows: Requests) -> Bools:
+def single_token(rows: Requests) -> Bools:
+    """Requests with one output token or none: they have no TPOT."""
     assert rows.output_tokens is not None  # there is a TPOT column
     return rows.output_tokens <= 1
 
 
-def _in_scope(rows: Requests, when: When | None) -> Bools:
+def in_scope(rows: Requests, when: When | None) -> Bools:
+    """Requests that meet all conditions of `when`."""
     scope = np.ones(len(rows), dtype=bool)
     for condition in when.conditions if when else ():
         column = getattr(rows, condition.column)
@@ -139,7 +142,7 @@ def _gap_values(rows: Requests, when: When | None) -> Floats:
     if rows.gaps is None:
         raise Unknown("the file has no gaps between chunks")
     failed = rows.status == Status.FAILED
-    scope = (rows.status == Status.COMPLETED) & _in_scope(rows, when)
+    scope = (rows.status == Status.COMPLETED) & in_scope(rows, when)
     lengths = np.where(scope, np.diff(rows.gaps.offsets), 0) + failed
     owner = np.repeat(np.arange(len(rows)), lengths)
     values = np.full(owner.size, np.inf)
@@ -170,7 +173,7 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
         return Range(one.counts.attempted, 0, 0)
     if one.counts.completed:
         for bound in bounds:
-            _suitable(one, bound.metric)
+            suitable(one, bound.metric)
     if not isinstance(one.evidence, Requests):
         return _joint(one, one.evidence, bounds, policy)
     if one.counts.attempted == 0:
@@ -192,9 +195,9 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
         column = column_of(rows, bound.metric)
         if column is None:
             raise Unknown(f"the file has no {bound.metric.upper()}")
-        scope = completed & _in_scope(rows, bound.when)
+        scope = completed & in_scope(rows, bound.when)
         if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
-            scope &= ~_single_token(rows)
+            scope &= ~single_token(rows)
         applied = applied or bool(scope.any())
         ratio = np.where(np.isnan(column), np.inf, column / bound.max_s)
         # Division may round a value a hair above its bound to 1: the comparison itself decides.

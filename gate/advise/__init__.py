@@ -1,0 +1,1 @@
+"""What to measure, and what would follow from other bounds; it changes no verdict."""

@@ -1,0 +1,1 @@
+"""One objective and the prepared runs -> one Check."""

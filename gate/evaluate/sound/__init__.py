@@ -1,0 +1,1 @@
+"""Was the benchmark what it says: notes, and doubts that take a PASS back."""
