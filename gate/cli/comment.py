@@ -109,9 +109,9 @@ def _warn(error: PublishError, in_summary: bool) -> None:
 
         click.echo(github.command("warning", "slo-gate", f"{text} {error.hint}".rstrip()), nl=False)
     if in_summary:
-        from ..emit import _format
+        from ..emit import format as words
 
-        _summarise(f"\n**Note:** {_format.markdown(text)}\n")
+        _summarise(f"\n**Note:** {words.markdown(text)}\n")
 
 
 def _summarise(markdown: str) -> None:

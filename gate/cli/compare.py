@@ -87,7 +87,7 @@ def _weight(one: Comparison) -> str:
 
 
 def _table(changes: Sequence[Change]) -> Iterator[str]:
-    from ..emit._format import growth
+    from ..emit.format import growth
     from ..units import SECONDS, show
 
     rows = [("", "baseline", "now", "change", "interval", "", "from")]

@@ -46,7 +46,7 @@ def _json(readers: Sequence[Reader]) -> str:
 
 
 def _text(readers: Sequence[Reader]) -> Iterator[str]:
-    from ..emit._layout import prose
+    from ..emit.layout import prose
     from ..model import METRICS
 
     width = max(60, columns())

@@ -80,7 +80,7 @@ def _json(found: WhatIf) -> str:
 
 
 def _text(found: WhatIf) -> list[str]:
-    from ..emit._format import plain
+    from ..emit.format import plain
 
     lines = _head(found)
     for move in found.moves:
@@ -103,7 +103,7 @@ def _row(point: MovedPoint, move: Move, found: WhatIf) -> tuple[str, ...]:
 
 
 def _head(found: WhatIf) -> list[str]:
-    from ..emit._format import plain
+    from ..emit.format import plain
 
     name = plain(found.policy.name)
     if found.good is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report
-from . import _format as f
-from . import _unmet as u
+from . import format as f
+from . import unmet as u
 
 
 def emit(report: AnyReport) -> str:

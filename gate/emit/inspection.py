@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..model import Inspection, ToolReported
 from ..units import SECONDS, show
-from . import _format as f
-from ._layout import prose, table
-from ._tables import Table
+from . import format as f
+from .layout import prose, table
+from .tables import Table
 
 _SHOWN = (50.0, 90.0, 99.0)
 

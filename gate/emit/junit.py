@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report, RunReport, Verdict
-from . import _format as f
-from . import _tables as t
-from ._unmet import file_of, unique_ids
+from . import format as f
+from . import tables as t
+from .unmet import file_of, unique_ids
 
 # What each reader takes beyond junit-10.xsd; `surefire` (surefire-test-report.xsd) takes less.
 DIALECTS: Mapping[str, tuple[str, ...]] = {

@@ -1,6 +1,6 @@
 """The report as a PR or MR comment: decision first, failures in a table, passes folded away.
 
-Every value goes through `_format.markdown` on its way out (jinja2's `finalize`), so that a name from
+Every value goes through `format.markdown` on its way out (jinja2's `finalize`), so that a name from
 a file or a policy is text and never a mention, a link, a table cell or HTML.
 """
 
@@ -11,10 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..model import AnyReport, ErrorReport, Report
-from . import _attribution as a
-from . import _bars as b
-from . import _format as f
-from . import _tables as t
+from . import attribution as a
+from . import bars as b
+from . import format as f
+from . import tables as t
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 
 from ..model import AnyReport, ErrorReport, Report, Verdict
-from . import _format as f
-from ._unmet import unique_ids
+from . import format as f
+from .unmet import unique_ids
 
 _HELP = {
     "slo_gate_exit_code": "Exit code of the check; 0 lets the change through.",

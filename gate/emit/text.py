@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
-from . import _attribution as a
-from . import _bars as b
-from . import _format as f
-from . import _tables as t
-from ._layout import GAP, prose, table
+from . import attribution as a
+from . import bars as b
+from . import format as f
+from . import tables as t
+from .layout import GAP, prose, table
 
 _STYLES = {
     "bold red": "FAIL|ERROR",

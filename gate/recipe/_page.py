@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import units
-from ..emit import _format as inert
+from ..emit import format as inert
 from ..model import REQUEST_METRICS, Kind, Level, Objective, Policy, RequestBound
 from ._ci import compares
 from ._plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..emit import _format as inert
+from ..emit import format as inert
 from ..model import Policy
 from ._clients import client
 from ._plan import Plan

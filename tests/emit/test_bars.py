@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gate.advise.whatif import whatif
-from gate.emit import _bars, markdown, text
+from gate.emit import bars, markdown, text
 from gate.evaluate import evaluate
 from gate.model import Counts, Goodput, Load, LoadReport, MetricStats, Report
 from tests.emit.reports import CASES, METRICS, failing, hostile, make_check, make_report
@@ -36,7 +36,7 @@ def test_a_bar_reaches_each_percentile_and_the_bound_where_they_are() -> None:
         metrics={"ttft_s": stats(0.2, 0.4, 0.5), "tpot_s": None, "e2e_s": None},
         checks=(make_check(id="ttft.p99", metric="ttft", bound=1.0),),
     )
-    legend, bar = _bars.latency_bars(report, width=40)
+    legend, bar = bars.latency_bars(report, width=40)
     assert legend == "# to P50, = to P90, - to P99, | bound"
     assert bar == "TTFT  " + "#" * 8 + "=" * 8 + "-" * 4 + " " * 19 + "|" + "  1 s"
 
@@ -46,12 +46,12 @@ def test_a_tail_beyond_its_bound_shows_the_bound_inside_the_bar() -> None:
         metrics={"ttft_s": stats(0.1, 0.5, 1.0), "tpot_s": None, "e2e_s": None},
         checks=(make_check(id="ttft.p99", metric="ttft", bound=0.75),),
     )
-    assert _bars.latency_bars(report, width=20)[1] == "TTFT  ##========-----|----  1 s"
+    assert bars.latency_bars(report, width=20)[1] == "TTFT  ##========-----|----  1 s"
 
 
 def test_a_bound_of_some_requests_is_no_bound_of_the_bar() -> None:
     report = make_report(checks=(make_check(id="tpot.p99[output_tokens<300]"),))
-    assert not any("|" in line for line in _bars.latency_bars(report))
+    assert not any("|" in line for line in bars.latency_bars(report))
 
 
 @pytest.mark.parametrize("odd", [-1.0, -1e308, 1e308, 5e-324, float("inf"), float("nan")])
@@ -63,15 +63,15 @@ def test_odd_numbers_of_a_saved_report_give_bars_of_the_usual_width_or_none(plac
         checks=(make_check(id="ttft.p99", metric="ttft", bound=values["bound"]),),
         loads=loads(values["fraction"], 0.5, 0.4),
     )
-    for line in _bars.latency_bars(report, width=40)[1:]:
+    for line in bars.latency_bars(report, width=40)[1:]:
         assert len(line.split("  ", 1)[0] + line[6:46]) >= 40
         assert set(line[6:46]) <= set("#=-| ")
-    for line in _bars.load_bars(report, width=40):
+    for line in bars.load_bars(report, width=40):
         assert line.count("#") <= 40
 
 
 def test_without_percentiles_there_is_no_bar() -> None:
-    assert _bars.latency_bars(make_report(metrics=dict.fromkeys(METRICS), runs=())) == []
+    assert bars.latency_bars(make_report(metrics=dict.fromkeys(METRICS), runs=())) == []
 
 
 def test_a_terminal_that_shows_blocks_gets_blocks_and_a_log_ascii() -> None:
@@ -91,7 +91,7 @@ def test_a_bar_is_left_out_rather_than_cut(width: int) -> None:
 
 
 def test_goodput_by_load_has_a_bar_as_long_as_its_share_and_never_a_full_one_below_all() -> None:
-    lines = _bars.load_bars(make_report(loads=loads(1.0, 0.999, 0.5)), width=10)
+    lines = bars.load_bars(make_report(loads=loads(1.0, 0.999, 0.5)), width=10)
     assert lines == [
         "concurrency 4  ##########  100%",
         "concurrency 8  #########   99.9%",
@@ -100,7 +100,7 @@ def test_goodput_by_load_has_a_bar_as_long_as_its_share_and_never_a_full_one_bel
 
 
 def test_the_chart_of_a_comment_is_goodput_against_load_where_there_are_loads() -> None:
-    lines = _bars.mermaid(make_report(loads=loads(1.0, 0.98996, 0.5))).splitlines()
+    lines = bars.mermaid(make_report(loads=loads(1.0, 0.98996, 0.5))).splitlines()
     assert lines[0] == "```mermaid"
     assert lines[2] == "xychart-beta"
     assert lines[4:8] == [
@@ -112,7 +112,7 @@ def test_the_chart_of_a_comment_is_goodput_against_load_where_there_are_loads() 
 
 
 def test_a_chart_has_at_most_twenty_points() -> None:
-    lines = _bars.mermaid(make_report(loads=loads(*np.linspace(1, 0.5, 95).tolist()))).splitlines()
+    lines = bars.mermaid(make_report(loads=loads(*np.linspace(1, 0.5, 95).tolist()))).splitlines()
     axis = next(line for line in lines if "x-axis" in line)
     assert 10 <= axis.count(",") + 1 <= 20
 
@@ -124,7 +124,7 @@ def with_curve(values: np.ndarray) -> Report:
 
 def test_at_one_load_the_chart_is_the_distribution_of_what_failed() -> None:
     values = np.random.default_rng(8).gamma(4, 0.1, 2000)
-    lines = _bars.mermaid(with_curve(values)).splitlines()
+    lines = bars.mermaid(with_curve(values)).splitlines()
     assert "TTFT (s)" in lines[3]
     drawn = [float(number) for number in re.findall(r"[\d.]+", lines[6])]
     expected = np.percentile(values, [*range(5, 100, 5), 99], method="inverted_cdf")
@@ -144,7 +144,7 @@ def test_a_chart_holds_only_our_words_and_numbers(case: str) -> None:
     report = CASES[case]() if case != "hostile" else replace(hostile(), loads=loads(0.9, 0.5))
     if not isinstance(report, Report):
         return
-    words = re.findall(r"[A-Za-z]{2,}", _bars.mermaid(report))
+    words = re.findall(r"[A-Za-z]{2,}", bars.mermaid(report))
     ours = (
         "mermaid init themeVariables xyChart plotColorPalette xychart beta title axis line",
         "Goodput against load and its target concurrency good requests per second",

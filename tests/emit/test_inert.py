@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gate.emit import EMITTERS, _format, json_, junit, markdown, text
+from gate.emit import EMITTERS, format, json_, junit, markdown, text
 from tests.emit.reports import HOSTILE, hostile
 from tests.emit.test_markdown import tables
 
@@ -31,7 +31,7 @@ def visible(name: str) -> str:
 
 
 def markdown_of(name: str) -> str:
-    return _format.markdown(name)
+    return format.markdown(name)
 
 
 def test_the_hostile_name_is_shown_letter_by_letter() -> None:
@@ -104,7 +104,7 @@ def test_everyday_text_is_left_readable() -> None:
     ],
 )
 def test_plain_text_shows_control_characters_and_breaks_runner_commands(name: str, shown: str) -> None:
-    assert _format.plain(name) == shown
+    assert format.plain(name) == shown
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,7 +142,7 @@ def test_markdown_tables_keep_their_columns_and_nothing_becomes_markup(name: str
 def test_a_name_renders_as_itself(name: str) -> None:
     rendered = PARSER.render(f"x{markdown_of(name)}")
     seen = html.unescape(re.sub(r"</?p>", "", rendered)).rstrip("\n").replace("\u200b", "")
-    assert seen == f"x{_format.plain(name)}".rstrip()
+    assert seen == f"x{format.plain(name)}".rstrip()
 
 
 @settings(max_examples=60, deadline=None)

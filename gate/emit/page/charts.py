@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from ...model import Charts, Curve, CurveBound, Report, Scatter, Verdict
 from ...units import SECONDS, SHARE, show
-from .. import _format as f
-from .._tables import Table
+from .. import format as f
+from ..tables import Table
 from . import goodcharts as good
 from . import movecharts as moved
 from . import vega as v

@@ -1,6 +1,6 @@
 """The report as one HTML page: no network, whole without JavaScript, charts where the extra is installed.
 
-Every value goes through `_format.plain` and then HTML escaping on its way out (jinja2's `finalize`), so that
+Every value goes through `format.plain` and then HTML escaping on its way out (jinja2's `finalize`), so that
 a name from a file is text. A content security policy allows the page's own script and nothing else.
 """
 
@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from ...model import AnyReport, Check, ErrorReport, MetricStats, Report, Verdict
 from ...units import SECONDS, show
-from .. import _attribution as a
-from .. import _format as f
-from .. import _tables as t
+from .. import attribution as a
+from .. import format as f
+from .. import tables as t
 from .vega import Picture
 
 if TYPE_CHECKING:

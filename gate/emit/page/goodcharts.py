@@ -7,8 +7,8 @@ from typing import Any
 
 from ...model import Change, Charts, Check, MissSet, Report, RunReport
 from ...units import SECONDS, SHARE, show
-from .. import _format as f
-from .._tables import Table
+from .. import format as f
+from ..tables import Table
 from . import vega as v
 from .vega import Picture
 

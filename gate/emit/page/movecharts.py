@@ -6,8 +6,8 @@ from typing import Any
 
 from ...model import Charts, Grid, Move, WhatIf
 from ...units import SECONDS, SHARE, show
-from .. import _format as f
-from .._tables import Table
+from .. import format as f
+from ..tables import Table
 from . import vega as v
 from .vega import Picture
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ...units import SHARE, show
-from .._tables import Table
+from ..tables import Table
 from . import engine
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import Check, Report, Verdict
-from . import _format as f
+from . import format as f
 
 _SHOWN = ("Failures", "Inconclusive", "Warnings")
 

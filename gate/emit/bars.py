@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model import Curve, LoadReport, MetricStats, Report, Verdict
 from ..units import SECONDS, show
-from . import _format as f
+from . import format as f
 
 WIDTH = 44  # characters of a bar
 POINTS = 20  # of a Mermaid chart: more cannot be read in a comment

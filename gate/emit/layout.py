@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-from ._tables import Table
+from .tables import Table
 
 GAP = "  "
 _HANG = 24  # columns: a mark and the id of a rule without a condition

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..model import Attribution, LengthBucket, Misses, Percentiles, Report, TtftParts, WorstRequest
 from ..units import RATIO, SECONDS, SHARE, show
-from . import _format as f
-from ._tables import Table, _table
+from . import format as f
+from .tables import Table, table_of
 
 RUNS = 3  # worst runs shown; the JSON report has up to ten
 _CAUSES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "several": "several", "failed": "failed"}
@@ -45,7 +45,7 @@ def _length_table(buckets: Sequence[LengthBucket], column: str) -> Table:
         }
         for bucket, number in zip(buckets, counted, strict=True)
     ]
-    return _table(rows, set(rows[0]) - {"length"})
+    return table_of(rows, set(rows[0]) - {"length"})
 
 
 def _percentiles(values: Percentiles | None) -> dict[str, str]:
@@ -69,7 +69,7 @@ def worst_table(report: Report) -> Table | None:
         return None
     several = len({one.input for one in worst}) > 1
     rows = [_worst(one, several) for one in worst]
-    return _table(rows, set(rows[0]) - {"id", "broke", "input"})
+    return table_of(rows, set(rows[0]) - {"id", "broke", "input"})
 
 
 def _worst(one: WorstRequest, several: bool) -> dict[str, str]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..model import Check, MetricStats, Report, RunReport
 from ..units import SECONDS, show
-from . import _format as f
+from . import format as f
 
 
 class Table(Struct, frozen=True):
@@ -19,7 +19,7 @@ class Table(Struct, frozen=True):
     numbers: frozenset[str] = frozenset()
 
 
-def _table(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table:
+def table_of(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table:
     """Without the columns that are empty in every row."""
     headers = tuple(name for name in rows[0] if any(row[name] for row in rows))
     cells = tuple(tuple(row[name] or "-" for name in headers) for row in rows)
@@ -40,7 +40,7 @@ def check_table(checks: Sequence[Check], report: Report) -> Table:
         }
         for check in checks
     ]
-    return _table(rows, ("observed", "misses", "headroom"))
+    return table_of(rows, ("observed", "misses", "headroom"))
 
 
 def pass_table(checks: Sequence[Check]) -> Table:
@@ -59,7 +59,7 @@ def pass_table(checks: Sequence[Check]) -> Table:
         }
         for check in checks
     ]
-    return _table(rows, ("observed", "headroom", "line"))
+    return table_of(rows, ("observed", "headroom", "line"))
 
 
 def latency_table(report: Report) -> Table:
@@ -95,7 +95,7 @@ def _p99_table(runs: Sequence[RunReport]) -> Table:
         stats = {f"{label} P99": run.metrics.get(column) for column, label in f.LABELS.items()}
         values = {name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()}
         rows.append({"load": _load(run), **values, "input": f.plain(run.input)})
-    return _table(rows, set(rows[0]) - {"load", "input"})
+    return table_of(rows, set(rows[0]) - {"load", "input"})
 
 
 def load_table(report: Report) -> Table:
@@ -116,7 +116,7 @@ def load_table(report: Report) -> Table:
                 **{name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()},
             }
         )
-    return _table(rows, set(rows[0]) - {"load", "judged", "policy"})
+    return table_of(rows, set(rows[0]) - {"load", "judged", "policy"})
 
 
 def run_table(report: Report) -> Table:
@@ -136,7 +136,7 @@ def run_table(report: Report) -> Table:
         }
         for run in sorted(report.runs, key=lambda run: not run.at_target)[: f.CAP]
     ]
-    return _table(rows, set(rows[0]) - {"load", "judged", "input"})
+    return table_of(rows, set(rows[0]) - {"load", "judged", "input"})
 
 
 def _load(run: RunReport) -> str:
