@@ -76,16 +76,17 @@ def imported(path: Path, text: str | None = None) -> set[tuple[str, ...]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8") if text is None else text)):
         if isinstance(node, ast.Import):
             found |= {tuple(a.name.split(".")[1:]) for a in node.names if a.name.split(".")[0] == "gate"}
-        elif isinstance(node, ast.ImportFrom):
-            name = tuple(node.module.split(".")) if node.module else ()
-            if node.level:
-                base = package[: len(package) - node.level + 1] + name
-            elif name[:1] == ("gate",):
-                base = name[1:]
-            else:
-                continue
+        elif isinstance(node, ast.ImportFrom) and (base := origin(node, package)) is not None:
             found |= {(*base, a.name) for a in node.names} if not base or is_package(base) else {base}
     return found
+
+
+def origin(node: ast.ImportFrom, package: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Where a from-import of gate imports from, as parts below gate; None of another package."""
+    name = tuple(node.module.split(".")) if node.module else ()
+    if node.level:
+        return package[: len(package) - node.level + 1] + name
+    return name[1:] if name[:1] == ("gate",) else None
 
 
 def is_package(parts: tuple[str, ...]) -> bool:
@@ -106,6 +107,42 @@ def test_the_rooms_within_evaluate_import_one_way(path: Path) -> None:
     mine = path.relative_to(GATE / "evaluate").parts[0].removesuffix(".py")
     others = {parts[1] for parts in imported(path) if parts[0] == "evaluate"} & BELOW.keys()
     assert others - {mine} <= BELOW.get(mine, set()), f"{path.name} looks uphill: {sorted(others)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(GATE)))
+def test_nothing_with_an_underscore_is_used_outside_its_folder(path: Path) -> None:
+    assert not foreign(path), f"{path.relative_to(GATE)} uses what is private to another room"
+
+
+def foreign(path: Path, text: str | None = None) -> list[str]:
+    """What `path` uses with a leading underscore that stands in a folder which `path` is not in."""
+    tree = ast.parse(path.read_text(encoding="utf-8") if text is None else text)
+    mine, used, bound = path.relative_to(GATE).parts[:-1], [], {}
+    for node in ast.walk(tree):
+        for base, name, here in names(node, mine):
+            used.append((*base, name))
+            bound[here] = (*base, name)
+    used += [
+        (*bound[node.value.id], node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound
+    ]
+    return [".".join(it) for it in used if not all(may_use(mine, it, at) for at in range(len(it)))]
+
+
+def may_use(mine: tuple[str, ...], parts: tuple[str, ...], at: int) -> bool:
+    """Whether part `at` is public, or private to a folder that `mine` is in."""
+    folder = parts[:at] if is_package(parts[:at]) else parts[: at - 1]  # of a name: its module's folder
+    return not parts[at].startswith("_") or parts[at].startswith("__") or mine[: len(folder)] == folder
+
+
+def names(node: ast.AST, package: tuple[str, ...]) -> list[tuple[tuple[str, ...], str, str]]:
+    """What an import of gate brings: where from, its name there, its name here."""
+    if isinstance(node, ast.Import):
+        whole = [(tuple(alias.name.split(".")), alias.asname or alias.name) for alias in node.names]
+        return [(parts[1:-1], parts[-1], here) for parts, here in whole if parts[0] == "gate" and parts[1:]]
+    base = origin(node, package) if isinstance(node, ast.ImportFrom) else None
+    return [] if base is None else [(base, alias.name, alias.asname or alias.name) for alias in node.names]
 
 
 @pytest.mark.parametrize("folder", ["readers", "emit"])
@@ -161,3 +198,20 @@ def test_only_publishing_and_the_witness_use_the_network() -> None:
 )
 def test_every_way_to_import_is_seen(text: str, seen: tuple[str, ...]) -> None:
     assert any(parts[: len(seen)] == seen for parts in imported(GATE / "readers" / "probe.py", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("from ..emit._cells import Table", ["emit._cells.Table"]),
+        ("from ..emit.format import _cell", ["emit.format._cell"]),
+        ("from ..emit import format as f\nf._cell()", ["emit.format._cell"]),
+        ("from gate.evaluate.judge import _parts", ["evaluate.judge._parts"]),
+        ("import gate.emit._cells", ["emit._cells"]),
+        ("from . import _shared\n_shared._of()", []),
+        ("from .._schemas import load", []),
+        ("from .. import __version__", []),
+    ],
+)
+def test_every_use_of_a_private_name_is_seen(text: str, private: list[str]) -> None:
+    assert foreign(GATE / "cli" / "probe.py", text) == private
