@@ -4,6 +4,7 @@ Seconds, tokens and shares throughout; the unit is in the name. Verbs live elsew
 """
 
 from gate.model.charts import Charts, Curve, CurveBound, Dot, Failed, LoadPoint, MissSet, Scatter, Window
+from gate.model.doubts import Doubt, Why
 from gate.model.judged import (
     Attribution,
     Capacity,
@@ -84,6 +85,7 @@ __all__ = [
     "Curve",
     "CurveBound",
     "Dot",
+    "Doubt",
     "ErrorReport",
     "Evidence",
     "EvidenceRules",
@@ -127,6 +129,7 @@ __all__ = [
     "Waiver",
     "WhatIf",
     "When",
+    "Why",
     "Window",
     "Workload",
     "WorstRequest",

@@ -8,7 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
+
+from gate.model.doubts import Doubt, Why
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -53,6 +56,9 @@ class Requests(Struct, frozen=True, eq=False, dict=True):  # dict: tpot_s is com
     ids: tuple[str, ...] | None = None  # as the tool names its requests
     rows: NDArray[np.int64] | None = None  # place in the run as it was read, from 0; None: as they stand
     server_ttft_s: Floats | None = None  # TTFT as the server says: the client and the network are not in it
+    # Rows whose value is doubted, by metric; "failed": rows that count as completed and may have failed.
+    doubted: Mapping[str, Bools] = field(default_factory=dict)
+    tokenless: Bools | None = None  # rows that failed only because they have no output token
 
     def __len__(self) -> int:
         return len(self.status)
@@ -174,14 +180,32 @@ class Run(Struct, frozen=True, eq=False):
     streaming: bool | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula
     tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
-    # Metric or error_rate -> why not judged; "attempted" -> why it is not known how many were attempted, so
-    # that failures may be missing from the file: a FAIL stands, a PASS does not.
     unsuitable: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+    caveats: Mapping[str, str] = field(
+        default_factory=dict
+    )  # metric or goodput -> what to know where it is judged
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
     content_sha256: str = ""  # of its bytes unpacked; the set of files fills it in
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
+
+    def __post_init__(self) -> None:
+        # Until every reader is settled, what a reader still says by itself is a doubt too.
+        if self.unsuitable:
+            doubts = tuple(Doubt(Why.DEFINITION, (of,), why) for of, why in self.unsuitable.items())
+            force_setattr(self, "doubts", (*doubts, *self.doubts))
+            force_setattr(self, "unsuitable", {})
+
+    def doubt(self, of: str) -> Doubt | None:
+        """The first doubt about all requests of a metric, goodput, error_rate or attempted."""
+        return next((doubt for doubt in self.doubts if doubt.requests is None and of in doubt.of), None)
+
+    @property
+    def doubted(self) -> dict[str, str]:
+        """What is doubted -> why, the first doubt of each; also where it is about some requests only."""
+        return {of: doubt.why for doubt in reversed(self.doubts) for of in doubt.of}
 
 
 class Baseline(Struct, frozen=True, eq=False):

@@ -7,7 +7,7 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,9 +42,12 @@ from . import (
 from .card import Format
 from .source import Source
 
+if TYPE_CHECKING:
+    from .told import Told
+
 
 class Reader(Protocol):
-    """What a reader offers; mypy checks each package in READERS against it."""
+    """A reader's card, asked at every start; mypy checks each package in READERS against it."""
 
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
@@ -55,11 +58,24 @@ class Reader(Protocol):
     def sniff(self, source: Source, /) -> bool:
         """Whether the file is this tool's, by its content. Raises InputError only if unreadable."""
 
-    def read(self, source: Source, /) -> Sequence[Run]:
-        """The runs in the file. Raises InputError when it holds none or contradicts itself."""
-
     def companions(self, sources: Sequence[Source], /) -> Mapping[Source, str]:
         """Of the files this reader claimed, those another one already covers, and why."""
+
+
+@runtime_checkable
+class Decoder(Reader, Protocol):
+    """A reader that tells what its files say; `settle` makes the runs."""
+
+    def decode(self, source: Source, /) -> Iterable[Told]:
+        """What the file tells of each run. Raises InputError when it holds none or is broken."""
+
+
+@runtime_checkable
+class RunReader(Reader, Protocol):
+    """A reader that still makes its runs itself."""
+
+    def read(self, source: Source, /) -> Sequence[Run]:
+        """The runs in the file. Raises InputError when it holds none or contradicts itself."""
 
 
 @runtime_checkable
@@ -179,9 +195,20 @@ def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Ite
         if source in covered:
             notes.append(f"{source.name}: not counted, {covered[source]}")
         else:
-            for run in reader.read(source):
+            for run in runs_of(reader, source):
                 yield replace(run, content_sha256=source.content_sha256)
         source.progressed()
+
+
+def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
+    """The runs of one file. Raises InputError when it holds none or contradicts itself."""
+    if isinstance(reader, RunReader):
+        return reader.read(source)
+    assert isinstance(reader, Decoder)
+    from .settle import refuse_repetitions, settle_all  # where a file is read: costs start-up time
+
+    refuse_repetitions(source, source.keys)
+    return settle_all(source, reader, reader.decode(source))
 
 
 def claim(source: Source) -> Reader:

@@ -1,13 +1,13 @@
-"""What per-request rows show of how answers were streamed and how fast they were sent.
+"""Answers whose tokens all came at once: what rows and percentiles show of how answers were streamed.
 
-Suspicion only: it makes metrics unsuitable or adds notes and never changes columns or counts.
+Suspicion only: it gives doubts and never changes columns or counts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..model import Requests, Status
+from ..model import Aggregate, Bools, Doubt, Requests, Status, Why
 
 # An answer of several tokens came in one piece when next to none of its E2E lies after its first token
 # and its tokens would have come faster than any server decodes.
@@ -15,20 +15,70 @@ AT_ONCE = 0.05
 AT_ONCE_TPOT_S = 1e-3
 # Decode this fast (10 000 tokens/s) was not seen token by token, however long after the first it ended.
 BLIND_TPOT_S = 1e-4
-_FEW = 0.01  # a share of answers in one piece that cannot decide a P99
-_SLOW = 0.9  # of the requested rate
+_MOST = 0.5  # of the answers: then the run did not stream
 
-NOT_STREAMED = (
+ONE_CHUNK = (
     "answers came in one piece (TTFT is about E2E): not streamed, or all tokens in the first chunk;"
     " run with streaming on"
 )
-NO_GAPS = (
-    "{} records no gaps between chunks; measure ITL with a tool that writes them,"
-    " such as vllm bench serve --save-detailed"
+_BURST = (
+    "the tokens of the answers came in one burst (TPOT below 0.1 ms): they were held back on the way, or the"
+    " times are not in the unit they are declared in; look for a buffering proxy and check the units"
 )
 _SOME = (
     "{:.1%} of the answers of several tokens came in one piece, so their TPOT is no decode time;"
     " look for a proxy, a tool-call or reasoning parser that buffers, or an overloaded client"
+)
+
+
+def answers_in_one_piece(rows: Requests) -> Doubt | tuple[Doubt, Bools] | None:
+    """A doubt about the run where most answers of several tokens came at once; else about those that did."""
+    tpot_s, ttft_s, e2e_s = rows.tpot_s, rows.ttft_s, rows.e2e_s
+    if tpot_s is None or ttft_s is None or e2e_s is None:
+        return None
+    several = (rows.status == Status.COMPLETED) & np.isfinite(tpot_s)
+    if not several.any():
+        return None
+    in_one = several & (tpot_s < AT_ONCE_TPOT_S) & (e2e_s - ttft_s <= AT_ONCE * e2e_s)
+    blind = several & (tpot_s < BLIND_TPOT_S)
+    for which, why in ((in_one, ONE_CHUNK), (in_one | blind, _BURST)):
+        if which.sum() >= _MOST * several.sum():
+            return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), why)
+    which = in_one | blind
+    number = int(which.sum())
+    if not number:
+        return None
+    return Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number), which
+
+
+def came_at_once(evidence: Aggregate) -> bool:
+    """The same of the medians, which is what percentiles alone can show."""
+    tpot, ttft, e2e = (_middle(evidence, metric) for metric in ("tpot", "ttft", "e2e"))
+    if not tpot or not ttft or tpot >= AT_ONCE_TPOT_S:
+        return False
+    return tpot < BLIND_TPOT_S or (e2e is not None and ttft >= (1 - AT_ONCE) * e2e)
+
+
+def _middle(evidence: Aggregate, metric: str) -> float | None:
+    """The median, between the percentiles around it where it is not stated; else the mean."""
+    summary = evidence.summaries.get(metric)
+    if summary is None:
+        return None
+    percents = [percent for percent, _ in summary.percentiles]
+    if percents and percents[0] <= 50 <= percents[-1]:
+        return float(np.interp(50, percents, [value for _, value in summary.percentiles]))
+    return summary.mean
+
+
+# ---- until every reader is settled --------------------------------------------------------------
+
+_FEW = 0.01  # a share of answers in one piece that cannot decide a P99
+_SLOW = 0.9  # of the requested rate
+
+NOT_STREAMED = ONE_CHUNK
+NO_GAPS = (
+    "{} records no gaps between chunks; measure ITL with a tool that writes them,"
+    " such as vllm bench serve --save-detailed"
 )
 
 

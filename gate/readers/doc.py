@@ -61,6 +61,11 @@ class Doc:
             raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}")
         return None if value is None else int(value)
 
+    def mapping(self, key: str) -> dict[str, Any]:
+        """The field as a mapping; empty where it is none."""
+        value = self.any(key)
+        return value if isinstance(value, dict) else {}
+
     def text(self, key: str) -> str | None:
         """The field as text; numbers and booleans as they print."""
         value = self.any(key)

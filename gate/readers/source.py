@@ -203,6 +203,16 @@ class Source(Stored):
                 raise self._broken(error, f"line {number + offset + 1}") from None
         return rows
 
+    def rows(self, item: type[T]) -> Iterator[list[T]]:
+        """Every object of the file as `item`, on one line each or not, some megabytes at a time."""
+        if self.shape != "object":
+            yield from self.lines(item)
+            return
+        try:
+            yield [msgspec.json.decode(msgspec.json.encode(self.doc.fields), type=item)]
+        except BROKEN as error:
+            raise self._broken(error, self.doc.at) from None
+
     def _broken(self, error: Exception, at: str = "") -> InputError:
         text = str(error)
         if isinstance(error, RecursionError):

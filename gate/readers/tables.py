@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated, Literal
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ..model import Bools, Counts, Floats, Gaps, Requests, Status
 
@@ -35,24 +36,44 @@ def requests(
 
     Failed is what the tool marked in `errors`, a row without an output token, and a row whose
     TTFT or E2E is missing though recorded for others, NaN, infinite, zero, negative, or E2E < TTFT.
-    A column without one value is None: the tool never recorded it.
+    A column without one value is None: the tool never recorded it. Hand `output_tokens` over as None only
+    where the rows have no such field: one that is empty in every row says that no token was made.
     """
+    silent = _silent(output_tokens, ttft_s)
     ttft_s, e2e_s, output_tokens, input_tokens, start_s = (
         _recorded(column) for column in (ttft_s, e2e_s, output_tokens, input_tokens, start_s)
     )
     failed = errors.copy()
-    for column in (ttft_s, e2e_s, output_tokens):
+    for column in (ttft_s, e2e_s):
         if column is not None:
-            valid = (column > 0) & np.isfinite(column)
-            failed |= ~valid & ~(np.isnan(column) & (column is output_tokens))
+            failed |= ~((column > 0) & np.isfinite(column))
     if ttft_s is not None and e2e_s is not None:
         failed |= e2e_s < ttft_s - _TOLERANCE_S
+    tokenless = silent & ~failed if silent is not None else None
+    if silent is not None:
+        failed |= silent
     status = np.where(failed, Status.FAILED, Status.COMPLETED).astype(np.uint8)
     if cancelled is not None:
         status[cancelled] = Status.CANCELLED
     if warmup is not None:
         status[warmup] = Status.WARMUP
-    return Requests(status, ttft_s, e2e_s, output_tokens, input_tokens, start_s, gaps, order)
+    return Requests(
+        *(status, ttft_s, e2e_s, output_tokens, input_tokens, start_s, gaps, order),
+        tokenless=tokenless if tokenless is not None and tokenless.any() else None,
+    )
+
+
+def _silent(output_tokens: Floats | None, ttft_s: Floats | None) -> Bools | None:
+    """Rows without an output token: a count of 0, and no count at all where no row shows a token.
+
+    A first token is one: rows that have a TTFT and no count are not silent, their count is unknown.
+    """
+    if output_tokens is None:
+        return None
+    silent: Bools = ~(output_tokens > 0) & ~np.isnan(output_tokens)
+    if not (output_tokens > 0).any():
+        silent |= np.isnan(output_tokens) if ttft_s is None else ~np.isfinite(ttft_s)
+    return silent
 
 
 def _recorded(column: Floats | None) -> Floats | None:
@@ -63,6 +84,33 @@ def column(cells: Iterable[float | str | None]) -> Floats:
     """Cells as numbers; null and infinity, which Source spells as a text, are NaN."""
     known = [np.nan if cell is None or isinstance(cell, str) else cell for cell in cells]
     return np.array(known, dtype=np.float64)
+
+
+def table(
+    rows: Sequence[Struct],
+    *,
+    errors: Iterable[bool],
+    per_second: float = 1.0,
+    order: str = "unknown",
+    **fields: str,
+) -> Requests:
+    """Decoded rows as columns: `fields` names the field of each column, "" one that is not there.
+
+    Times become seconds; a field named with a dash in front is in seconds already.
+    """
+    columns: dict[str, Any] = {"ttft_s": None, "e2e_s": None, "output_tokens": None}
+    for name, field in fields.items():
+        if not field:
+            continue
+        cells = column(map(attrgetter(field.lstrip("-")), rows))
+        columns[name] = cells / per_second if name.endswith("_s") and field[0] != "-" else cells
+    return requests(errors=np.fromiter(errors, np.bool_, len(rows)), order=order, **columns)
+
+
+def different(texts: Iterable[str | None]) -> int | None:
+    """How many prompt texts there are; None where a row does not hold its own."""
+    found = set(texts)
+    return None if not found or None in found else len(found)
 
 
 def counts(rows: Requests) -> Counts:

@@ -141,7 +141,7 @@ def test_the_aggregate_alone_states_what_it_holds(request: pytest.FixtureRequest
     assert run.load == whole.load
     assert run.duration_s == whole.duration_s
     assert run.total_output_tokens == whole.total_output_tokens
-    assert set(run.unsuitable) == set(whole.unsuitable)
+    assert set(run.doubted) == set(whole.doubted)
     for metric, tag in METRICS.items():
         if tag not in told:
             assert metric not in run.evidence.summaries
@@ -320,14 +320,14 @@ def test_a_run_that_did_not_stream_has_no_ttft(request: pytest.FixtureRequest) -
     run = read(records(HERE / "nonstream"))
     assert rows(run).ttft_s is None
     assert run.streaming is False
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-    assert "--streaming" in run.unsuitable["ttft"]
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert "--streaming" in run.doubted["ttft"]
 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     lines = [row(request_latency={"value": 100.0, "unit": "ms"})] * 3
     run = read(made(tmp_path / "a.jsonl", lines))
-    assert set(run.unsuitable) == {"tpot", "itl"}
+    assert set(run.doubted) == {"tpot", "itl"}
     assert rows(run).tpot_s == pytest.approx([0.0] * 3)  # suspicion never changes a column
     assert run.counts.completed == 3
 
@@ -336,7 +336,7 @@ def test_one_token_answers_are_no_single_chunk_suspicion(tmp_path: Path) -> None
     one = {"value": 1, "unit": "tokens"}
     lines = [row(request_latency={"value": 100.0, "unit": "ms"}, output_sequence_length=one)] * 3
     run = read(made(tmp_path / "a.jsonl", lines))
-    assert run.unsuitable == {}
+    assert run.doubted == {}
     assert np.isnan(rows(run).tpot_s).all()  # type: ignore[arg-type]
 
 

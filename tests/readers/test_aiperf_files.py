@@ -188,7 +188,7 @@ def test_errors_that_are_only_counted_and_here_only_cancelled_leave_a_doubt(tmp_
     path = rewritten(beside(tmp_path, 150, error_summary=[]), lambda _: True, was_cancelled=True)
     run = read(path)
     assert (run.counts.completed, run.counts.failed, run.counts.cancelled) == (130, 0, 20)
-    assert "20 errors that profile_export_aiperf.json counts are here only as" in run.unsuitable["attempted"]
+    assert "20 errors that profile_export_aiperf.json counts are here only as" in run.doubted["attempted"]
 
 
 def test_failures_hidden_in_one_of_several_phases_are_missed(tmp_path: Path) -> None:
@@ -217,10 +217,10 @@ def test_requests_that_were_asked_for_and_are_missing_are_noted(tmp_path: Path) 
     config["phases"][0]["requests"] = 160
     run = read(beside(tmp_path, 150, input_config=config, is_complete=False, incomplete_reason="killed"))
     assert any("10 of the 160 requests" in note for note in run.notes)
-    assert "10 of the 160 requests" in run.unsuitable["attempted"]
+    assert "10 of the 160 requests" in run.doubted["attempted"]
     alone = read(tmp_path / "profile_export_aiperf.json")
-    assert "10 of the 160 requests" in alone.unsuitable["attempted"]
-    assert "attempted" not in read(records(HERE / "failures")).unsuitable
+    assert "10 of the 160 requests" in alone.doubted["attempted"]
+    assert "attempted" not in read(records(HERE / "failures")).doubted
     assert any("not complete (killed)" in note for note in run.notes)
 
 
@@ -265,7 +265,7 @@ def test_an_aggregate_of_failures_alone_has_no_completed_request(tmp_path: Path)
     }
     run = read(write(tmp_path / "a.json", told))
     assert (run.counts.attempted, run.counts.completed, run.counts.failed) == (32, 0, 32)
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 def test_settings_of_an_unknown_shape_cost_the_load_and_not_the_result(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_a_run_without_streaming_is_not_judged_by_ttft(tmp_path: Path) -> None:
     still = row(first_chunk_latency=1.2, time_per_output_token=0.0, is_stream=0, inter_token_latencies="[]")
     run = read(write(tmp_path, [still] * 3))  # BUGS B13, B14: TTFT is E2E
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} <= run.unsuitable.keys()
+    assert {"ttft", "tpot", "itl"} <= run.doubted.keys()
     assert run.counts.completed == 3
 
 
@@ -354,13 +354,13 @@ def test_a_zero_that_stands_for_nothing_is_not_judged(tmp_path: Path) -> None:
     for line in lines:
         line["TPOT (ms)"] = 0.0  # BUGS B41
     (tmp_path / "benchmark_percentile.json").write_text(json.dumps(lines))
-    assert "no measurement" in read(tmp_path / "benchmark_summary.json").unsuitable["tpot"]
+    assert "no measurement" in read(tmp_path / "benchmark_summary.json").doubted["tpot"]
 
 
 def test_a_summary_without_percentiles_judges_no_latency(tmp_path: Path) -> None:
     shutil.copy(TYPICAL / "benchmark_summary.json", tmp_path)
     run = read(tmp_path / "benchmark_summary.json")
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e"}
     assert aggregate_of(run).summaries == {}
     assert run.load == Load(concurrency=2)
 

@@ -236,7 +236,7 @@ def test_a_short_answer_keeps_its_row_where_the_tool_has_no_tpot() -> None:
     run = read(run_file("failures"))
     assert run.counts.completed == 144
     assert any(note.endswith("with a TPOT of about 0: 1") for note in run.notes)
-    assert "tpot" not in run.unsuitable  # one of 144 decides no percentile below P99
+    assert "tpot" not in run.doubted  # one of 144 decides no percentile below P99
 
 
 def test_a_row_without_times_that_is_no_error_is_a_failure(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_all_failed_is_read_as_all_failed(tmp_path: Path) -> None:
 def test_answers_in_one_piece_are_not_judged_by_ttft_or_tpot(tmp_path: Path) -> None:
     run = read(write(tmp_path, document([row(ttft=1.1999, output_latency=1e-4, tpot=None)] * 3)))  # BUGS B03
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} <= run.unsuitable.keys()
+    assert {"ttft", "tpot", "itl"} <= run.doubted.keys()
     assert run.counts.completed == 3
 
 

@@ -157,7 +157,7 @@ def test_the_csv_alone_says_the_same_to_two_decimals(request: pytest.FixtureRequ
     assert isinstance(run.evidence, Aggregate)
     assert isinstance(whole.evidence, Aggregate)
     assert run.counts == whole.counts
-    assert run.unsuitable == whole.unsuitable
+    assert run.doubted == whole.doubted
     assert run.evidence.summaries.keys() == whole.evidence.summaries.keys()
     for metric, summary in run.evidence.summaries.items():
         exact = dict(whole.evidence.summaries[metric].percentiles)
@@ -288,8 +288,8 @@ def test_without_a_summary_or_usage_tpot_is_not_judged(tmp_path: Path) -> None:
     shutil.copy(raw(HERE / "typical"), tmp_path / "alone.json.gz")
     run = read(tmp_path / "alone.json.gz")
     assert rows(run).output_tokens is None
-    assert set(run.unsuitable) == {"tpot"}
-    assert "profile_export_genai_perf.json" in run.unsuitable["tpot"]
+    assert set(run.doubted) == {"tpot"}
+    assert "profile_export_genai_perf.json" in run.doubted["tpot"]
     assert run.counts.completed == 150
 
 
@@ -301,7 +301,7 @@ def test_chunks_that_are_not_the_summarys_tokens_leave_tpot_unknown(tmp_path: Pa
     shutil.copy(raw(HERE / "typical"), tmp_path)
     (tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(told))
     run = read(tmp_path / "profile_export.json.gz")
-    assert "41.53 chunks a request are not the summary's 166.1 tokens" in run.unsuitable["tpot"]
+    assert "41.53 chunks a request are not the summary's 166.1 tokens" in run.doubted["tpot"]
     assert rows(run).output_tokens is None
     assert run.total_output_tokens == pytest.approx(4 * 6229)  # what the tool counted
 
@@ -313,7 +313,7 @@ def test_an_equal_mean_alone_does_not_prove_a_token_a_chunk(tmp_path: Path) -> N
     (tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(told))
     run = read(tmp_path / "profile_export.json.gz")
     assert rows(run).output_tokens is None
-    assert set(run.unsuitable) == {"tpot"}
+    assert set(run.doubted) == {"tpot"}
 
 
 def test_usage_counts_the_tokens_of_24_08() -> None:
@@ -324,13 +324,13 @@ def test_usage_counts_the_tokens_of_24_08() -> None:
     assert rows(run).output_tokens is not None
     assert rows(run).output_tokens.tolist() == chunks
     assert any("tokenizer says 39: its inter_token_latency differs" in note for note in run.notes)
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     usage = 'data: {"choices": [], "usage": {"completion_tokens": 9, "prompt_tokens": 4}}\n\n'
     run = read(made(tmp_path / "a.json", [answer((10, event(content="all of it")), (20, usage))] * 3))
-    assert set(run.unsuitable) == {"tpot", "itl"}
+    assert set(run.doubted) == {"tpot", "itl"}
     assert rows(run).tpot_s is not None
     assert rows(run).tpot_s.tolist() == [0.0, 0.0, 0.0]
     assert rows(run).input_tokens is not None
@@ -342,6 +342,6 @@ def test_a_run_that_did_not_stream_has_no_ttft() -> None:
     for name in ("profile_export.json.gz", "profile_export_genai_perf.json", "profile_export_genai_perf.csv"):
         run = read(HERE / "nonstream" / name)
         assert run.streaming is False
-        assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-        assert "--streaming" in run.unsuitable["ttft"]
+        assert set(run.doubted) == {"ttft", "tpot", "itl"}
+        assert "--streaming" in run.doubted["ttft"]
     assert rows(read(raw(HERE / "nonstream"))).ttft_s is None

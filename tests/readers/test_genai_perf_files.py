@@ -39,10 +39,10 @@ from tests.readers.test_genai_perf import (
 def test_a_summary_that_does_not_count_its_requests_is_not_judged() -> None:
     run = read(HERE / "old" / "profile_export_genai_perf.json")
     assert run.counts.attempted == 0
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e"}
     assert isinstance(run.evidence, Aggregate)
     assert run.load == Load(concurrency=6)
-    assert "request" in run.unsuitable["e2e"]
+    assert "request" in run.doubted["e2e"]
 
 
 def test_thousands_separators_are_no_decimals(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_gzipped_export_is_the_same_export(tmp_path: Path) -> None:
     plain.write_bytes(gzip.decompress(raw(HERE / "typical").read_bytes()))
     shutil.copy(HERE / "typical" / "profile_export_genai_perf.json", tmp_path)
     assert read(plain).counts == read(raw(HERE / "typical")).counts
-    assert read(plain).unsuitable == {}
+    assert read(plain).doubted == {}
 
 
 def test_no_file_of_either_nvidia_tool_is_claimed_by_both() -> None:

@@ -268,7 +268,7 @@ def test_a_decode_time_of_zero_in_one_row_is_valid(tmp_path: Path) -> None:
     run = read(jsonl(tmp_path, *[row()] * 199, row(ttft_s=1.2)))
     assert run.counts == Counts(200, 200, 0)
     assert cells(rows_of(run).tpot_s)[199] == 0
-    assert "tpot" not in run.unsuitable
+    assert "tpot" not in run.doubted
     assert "answers of several tokens that came in one piece, with a TPOT of about 0: 1" in run.notes
 
 
@@ -276,14 +276,14 @@ def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     run = read(jsonl(tmp_path, row(ttft_s=1.2), row(ttft_s=1.2), row()))  # BUGS B03
     assert run.counts == Counts(3, 3, 0)
     assert run.streaming is False
-    assert all("in one piece" in run.unsuitable[metric] for metric in ("ttft", "tpot"))
+    assert all("in one piece" in run.doubted[metric] for metric in ("ttft", "tpot"))
 
 
 def test_answers_in_one_chunk_after_an_early_first_token_still_have_a_ttft(tmp_path: Path) -> None:
     # 99 tokens 5 ms after the first, which came after 20 ms: 51 us a token, a fifth of E2E.
     run = read(jsonl(tmp_path, *[row(ttft_s=0.020, e2e_s=0.025)] * 3, row()))
-    assert "75.0% of the answers of several tokens came in one piece" in run.unsuitable["tpot"]
-    assert "ttft" not in run.unsuitable
+    assert "75.0% of the answers of several tokens came in one piece" in run.doubted["tpot"]
+    assert "ttft" not in run.doubted
     assert run.streaming is True
 
 
@@ -293,7 +293,7 @@ def test_answers_in_one_chunk_after_an_early_first_token_still_have_a_ttft(tmp_p
 def test_gaps_are_decoded_only_when_they_are_wanted(tmp_path: Path) -> None:
     path = jsonl(tmp_path, row(itl_ms=[300, 300]), row(itl_ms=[]), row(itl_ms=None), row(itl_ms=[7]))
     assert rows_of(read(path)).gaps is None
-    assert "itl" not in read(path).unsuitable
+    assert "itl" not in read(path).doubted
     gaps = rows_of(read(path, gaps=True)).gaps
     assert gaps is not None
     assert gaps.values_s.tolist() == [0.3, 0.3, 0.007]
@@ -328,7 +328,7 @@ def test_e2e_is_ttft_and_the_gaps_where_there_is_no_column_for_it(tmp_path: Path
 
 def test_a_list_of_gaps_that_begins_with_the_ttft_is_not_judged(tmp_path: Path) -> None:
     run = read(jsonl(tmp_path, row(itl_s=[0.5, 0.3, 0.4]), row(itl_s=[0.5, 0.7])), gaps=True)  # BUGS B04
-    assert "the first gap of most requests is their TTFT" in run.unsuitable["itl"]
+    assert "the first gap of most requests is their TTFT" in run.doubted["itl"]
 
 
 # ---- runs ---------------------------------------------------------------------------------
@@ -427,8 +427,8 @@ def test_other_columns_are_noted_with_what_they_may_mean(tmp_path: Path) -> None
         "columns not read: latency_ms (meant as e2e_ms?), user, completion_tokens (meant as output_tokens?)"
         in run.notes
     )
-    assert {"e2e", "tpot", "itl"} == run.unsuitable.keys()
-    assert "output_tokens" in run.unsuitable["tpot"]
+    assert {"e2e", "tpot", "itl"} == run.doubted.keys()
+    assert "output_tokens" in run.doubted["tpot"]
 
 
 @pytest.mark.parametrize(

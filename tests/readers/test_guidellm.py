@@ -167,7 +167,7 @@ def test_provenance_is_what_the_file_states(name: str, version: str, load: Load)
     run = one(report_of(HERE / name))
     assert (run.tool, run.tool_version, run.model, run.load) == ("guidellm", version, "mock-model", load)
     assert (run.date, run.streaming, run.format) == ("2026-11-29", True, "guidellm requests")
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
 
 
 # ---- the same run in other shapes -----------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_the_csv_states_the_same_percentiles_and_counts(request: pytest.FixtureR
     assert run.load.concurrency == whole.load.concurrency
     assert run.load.request_rate == whole.load.request_rate
     assert run.total_output_tokens == pytest.approx(whole.total_output_tokens, rel=5e-3)
-    assert set(run.unsuitable) == {"itl", "tpot"}  # its TPOT percentiles count a request once a token
+    assert set(run.doubted) == {"itl", "tpot"}  # its TPOT percentiles count a request once a token
 
 
 @pytest.mark.parametrize("name", ["typical", "failures", "warmup", "old"])

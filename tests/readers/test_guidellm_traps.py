@@ -95,7 +95,7 @@ def test_time_per_output_token_changed_its_meaning_in_0_4(shared: Path) -> None:
 def test_there_are_no_gaps_to_judge_itl_by() -> None:
     run = one(HERE / "typical" / "benchmarks.json.gz")
     assert rows(run).gaps is None
-    assert "no gaps between chunks" in run.unsuitable["itl"]
+    assert "no gaps between chunks" in run.doubted["itl"]
 
 
 def test_p01_is_the_first_percentile_and_p001_a_tenth_of_it(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_run_that_did_not_stream_has_no_ttft_and_its_itl_of_zero_passes_nothin
     run = of(tmp_path, benchmark([bare] * 4, metrics=unstreamed(4)))
     assert rows(run).ttft_s is None
     assert (run.streaming, run.counts.completed) == (False, 4)
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-    assert "stream=true" in run.unsuitable["ttft"]
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert "stream=true" in run.doubted["ttft"]
     assert set(run.tool_reported) == {"e2e"}
 
 
@@ -139,7 +139,7 @@ def test_an_aggregate_of_zeros_is_no_data(tmp_path: Path, ttft: dict[str, Any]) 
     run = of(tmp_path, benchmark([], totals={"successful": 4}, metrics=zeros))
     assert isinstance(run.evidence, Aggregate)
     assert set(run.evidence.summaries) == {"e2e"}
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert run.streaming is False
 
 
@@ -147,7 +147,7 @@ def test_one_zero_among_the_ttfts_of_an_aggregate_is_a_value_it_does_not_have(tm
     ttft = stat(100.0, 4)
     ttft["successful"]["min"] = 0.0
     run = of(tmp_path, benchmark([], totals={"successful": 4}, metrics={"time_to_first_token_ms": ttft}))
-    assert "value it does not have" in run.unsuitable["ttft"]
+    assert "value it does not have" in run.doubted["ttft"]
 
 
 def test_errored_requests_leave_the_latencies_of_the_others_alone() -> None:
@@ -238,7 +238,7 @@ def test_empty_lists_beside_totals_are_an_aggregate(shared: Path) -> None:
     assert run.evidence.method == "inverted_cdf"
     assert (run.counts.attempted, run.total_output_tokens) == (2, 16)
     assert "lists of the 2 measured requests are empty" in said(run)
-    assert set(run.unsuitable) == {"itl"}  # all outputs have 8 tokens: every request weighs the same
+    assert set(run.doubted) == {"itl"}  # all outputs have 8 tokens: every request weighs the same
 
 
 def test_a_sample_of_the_requests_is_not_the_run(shared: Path) -> None:
@@ -263,7 +263,7 @@ def test_samples_of_successes_and_errors_do_not_make_an_error_rate(tmp_path: Pat
 def test_percentiles_weighted_by_tokens_are_no_shares_of_requests(tmp_path: Path) -> None:
     lengths = stat(100.0, 4, spread=8.0)
     run = of(tmp_path, benchmark([], totals={"successful": 4}, metrics={"output_token_count": lengths}))
-    assert "once for each of its tokens" in run.unsuitable["tpot"]
+    assert "once for each of its tokens" in run.doubted["tpot"]
 
 
 def test_more_listed_than_counted_is_a_note_where_a_window_chose_them(tmp_path: Path) -> None:
@@ -277,19 +277,19 @@ def test_more_listed_than_counted_is_a_note_where_a_window_chose_them(tmp_path: 
 
 def test_chunks_counted_as_tokens_give_no_tpot(tmp_path: Path) -> None:
     run = of(tmp_path, benchmark([row(n, usage=None) for n in range(4)]))
-    assert "counted chunks as output tokens" in run.unsuitable["tpot"]
+    assert "counted chunks as output tokens" in run.doubted["tpot"]
     assert rows(run).tpot_s == pytest.approx([1.0 / 99] * 4)  # suspicion never changes a column
 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     at_once = [row(n, last_token_iteration=START_S + n + 0.1) for n in range(4)]
-    assert "came in one chunk" in of(tmp_path, benchmark(at_once)).unsuitable["tpot"]
+    assert "came in one chunk" in of(tmp_path, benchmark(at_once)).doubted["tpot"]
 
 
 def test_one_token_answers_are_no_suspicion(tmp_path: Path) -> None:
     short = [row(n, output_tokens=1, usage=1, last_token_iteration=START_S + n + 0.1) for n in range(4)]
     run = of(tmp_path, benchmark(short))
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
     assert rows(run).tpot_s is not None
     assert np.isnan(rows(run).tpot_s).all()  # type: ignore[arg-type]
 
@@ -357,4 +357,4 @@ def test_the_layout_of_0_3_is_read(tmp_path: Path) -> None:
     assert (run.load, run.model, run.tool_version) == (Load(request_rate=1.0), "old-model", None)
     assert rows(run).tpot_s == pytest.approx([1.0 / 99] * 3 + [np.nan], nan_ok=True)
     assert "1 failed: ConnectError('refused') x1" in said(run)
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}

@@ -156,14 +156,14 @@ def test_the_aggregate_of_a_stage_states_what_it_holds(request: pytest.FixtureRe
             expected = {percent: stat[key] for key, percent in PERCENTS.items()}
             assert dict(run.evidence.summaries[metric].percentiles) == expected
             assert dict(whole.tool_reported[metric].percentiles) == expected
-        assert run.unsuitable == {}
+        assert run.doubted == {}
 
 
 def test_provenance_is_gathered_from_the_files_beside() -> None:
     run = one(HERE / "typical" / f"{REQUESTS}.gz")
     assert (run.tool, run.model, run.load) == ("inference-perf", "mock-model", Load(concurrency=6))
     assert (run.date, run.streaming, run.tool_version) == ("2026-11-29", True, None)
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 @pytest.mark.parametrize("name", SHARED)

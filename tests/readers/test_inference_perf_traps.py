@@ -49,13 +49,13 @@ def test_a_summary_of_several_stages_is_never_one_load(shared: Path) -> None:
     for path in (HERE / "stages" / SUMMARY, public):
         run = one(path)
         assert run.load is None
-        assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
-        assert all("several loads" in why for why in run.unsuitable.values())
+        assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
+        assert all("several loads" in why for why in run.doubted.values())
 
 
 def test_the_summary_of_one_stage_is_that_stage() -> None:
     run = one(HERE / "typical" / SUMMARY)
-    assert (run.load, run.unsuitable) == (Load(concurrency=6), {})
+    assert (run.load, run.doubted) == (Load(concurrency=6), {})
 
 
 CONFIG = """
@@ -80,7 +80,7 @@ def test_rows_that_fit_no_declared_stages_are_not_judged(tmp_path: Path) -> None
     (tmp_path / "config.yaml").write_text(CONFIG)
     run = one(written(tmp_path / REQUESTS, [row(n) for n in range(6)]))
     assert run.load is None
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
 
 
 def test_requests_never_sent_are_said(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ def test_a_pause_between_groups_of_rows_looks_like_two_stages(shared: Path) -> N
     """Of 0.5: two stages (4 and 2 rows) in one file, and nothing in a row says which."""
     run = one(shared / "public-results" / "inference_perf" / "005_v050_per_request.json")
     assert (run.counts.completed, run.counts.failed, run.load) == (5, 1, None)
-    assert "up to 7.8 s between them" in run.unsuitable["ttft"]  # 10.0 - 2.2
+    assert "up to 7.8 s between them" in run.doubted["ttft"]  # 10.0 - 2.2
     assert rows(run).tpot_s is not None
     assert rows(run).tpot_s[0] == pytest.approx((1.0 - 1 / 9) / 7)  # type: ignore[index]
 
 
 def test_an_unbroken_file_alone_is_judged_at_an_unknown_load(tmp_path: Path) -> None:
     run = one(written(tmp_path / REQUESTS, [row(n) for n in range(9)]))
-    assert (run.load, run.unsuitable) == (None, {})
+    assert (run.load, run.doubted) == (None, {})
     assert "load is not stated" in said(run)
 
 
@@ -130,8 +130,8 @@ def test_a_negative_rate_is_refused(shared: Path) -> None:
 def test_a_tpot_of_half_its_size_is_found_by_the_identity(shared: Path) -> None:
     """inference-perf #564: TPOT 3.47 ms where (480.5 - 31.1) / (63.15 - 1) = 7.23 ms."""
     run = one(shared / "public-results" / "inference_perf" / "001_vllm_stage0.json")
-    assert set(run.unsuitable) == {"tpot", "itl"}
-    assert "0.48 times" in run.unsuitable["tpot"]
+    assert set(run.doubted) == {"tpot", "itl"}
+    assert "0.48 times" in run.doubted["tpot"]
     assert (run.load, run.counts.attempted) == (Load(request_rate=1), 60)
     assert isinstance(run.evidence, Aggregate)
     assert dict(run.evidence.summaries["ttft"].percentiles)[99] == 0.039696927970508104
@@ -140,7 +140,7 @@ def test_a_tpot_of_half_its_size_is_found_by_the_identity(shared: Path) -> None:
 
 def test_a_sound_tpot_of_0_5_passes_the_identity(shared: Path) -> None:
     run = one(shared / "public-results" / "inference_perf" / "006_v050_stage0_one_failure.json")
-    assert run.unsuitable == {}
+    assert run.doubted == {}
     assert (run.counts.completed, run.counts.failed) == (3, 1)
     assert "1 failed: 500 - Internal Server Error x1" in said(run)
 
@@ -150,7 +150,7 @@ def test_rows_give_tpot_where_the_tools_own_is_half_of_it(tmp_path: Path) -> Non
     written(tmp_path / STAGE.format(0), half)
     run = one(written(tmp_path / REQUESTS, [row(n) for n in range(3)]))
     assert rows(run).tpot_s == pytest.approx([0.91 / 9] * 3)
-    assert run.unsuitable == {}
+    assert run.doubted == {}
     assert "mean TPOT, 50 ms, is 0.49 times" in said(run)
 
 
@@ -165,7 +165,7 @@ def test_the_servers_usage_counts_output_tokens(tmp_path: Path) -> None:
 def test_an_aggregate_that_counts_tokens_twice_is_no_tpot(tmp_path: Path) -> None:
     twice = aggregate(successes={"output_len": spread(20)}, latency={"time_per_output_token": spread(0.048)})
     run = one(written(tmp_path / "a.json", twice))
-    assert set(run.unsuitable) == {"tpot", "itl"}
+    assert set(run.doubted) == {"tpot", "itl"}
     assert "usage says 10, inference-perf's tokenizer 20" in said(run)
 
 
@@ -180,14 +180,14 @@ def test_a_one_token_answer_has_a_ttft_by_its_chunk(tmp_path: Path) -> None:
 def test_an_aggregate_with_one_token_answers_has_no_ttft_of_all(tmp_path: Path) -> None:
     lengths = spread(10) | {"min": 1, "p0.1": 1, "p1": 1}
     run = one(written(tmp_path / "a.json", aggregate(successes={"output_tokens": lengths})))
-    assert set(run.unsuitable) == {"ttft"}
-    assert "one-token answers are in no TTFT" in run.unsuitable["ttft"]
+    assert set(run.doubted) == {"ttft"}
+    assert "one-token answers are in no TTFT" in run.doubted["ttft"]
 
 
 def test_completed_requests_without_a_token_hide_failures(tmp_path: Path) -> None:
     lengths = spread(10) | {"min": 0}
     run = one(written(tmp_path / "a.json", aggregate(successes={"output_tokens": lengths})))
-    assert set(run.unsuitable) == {"error_rate"}
+    assert set(run.doubted) == {"error_rate"}
 
 
 def test_a_row_without_an_output_token_is_a_failure(tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ def test_gaps_are_those_between_chunks_and_not_the_tools_zeros(tmp_path: Path) -
 def test_token_gaps_of_an_aggregate_are_no_chunk_gaps_where_most_are_0(tmp_path: Path) -> None:
     zeros = spread(0.1) | {"median": 0.0, "min": 0.0, "p0.1": 0.0, "p1": 0.0, "p5": 0.0, "p10": 0.0}
     run = one(written(tmp_path / "a.json", aggregate(latency={"inter_token_latency": zeros})))
-    assert set(run.unsuitable) == {"itl"}
-    assert "get its time" in run.unsuitable["itl"]
+    assert set(run.doubted) == {"itl"}
+    assert "get its time" in run.doubted["itl"]
 
 
 def test_gaps_are_decoded_only_when_they_are_wanted() -> None:
@@ -220,7 +220,7 @@ def test_gaps_are_decoded_only_when_they_are_wanted() -> None:
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     at_once = [row(n, times=[n + 1.0], response={"output_tokens": 10}) for n in range(3)]
     run = one(written(tmp_path / REQUESTS, at_once))
-    assert set(run.unsuitable) == {"tpot", "itl"}
+    assert set(run.doubted) == {"tpot", "itl"}
     assert rows(run).tpot_s == pytest.approx([0.01 / 9] * 3)  # suspicion never changes a column
 
 
@@ -231,16 +231,16 @@ def test_a_run_that_did_not_stream_cannot_be_judged_by_ttft(tmp_path: Path) -> N
     plain = [row(n, times=[], response={"output_tokens": 10}) for n in range(3)]
     listed = one(written(tmp_path / REQUESTS, plain))
     for run in (whole, listed):
-        assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-        assert "api.streaming: true" in run.unsuitable["ttft"]
+        assert set(run.doubted) == {"ttft", "tpot", "itl"}
+        assert "api.streaming: true" in run.doubted["ttft"]
         assert (run.streaming, run.counts.completed) == (False, 3)
 
 
 def test_rows_without_info_say_which_setting_keeps_it(tmp_path: Path) -> None:
     bare = [row(n, info=..., request='{"model": "asked"}') for n in range(3)]
     run = one(written(tmp_path / REQUESTS, bare))
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-    assert "info: true" in run.unsuitable["ttft"]
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert "info: true" in run.doubted["ttft"]
     assert (rows(run).e2e_s, run.model) == (pytest.approx([1.01] * 3), "asked")
 
 
@@ -248,7 +248,7 @@ def test_computed_metrics_stand_in_for_info(tmp_path: Path) -> None:
     computed = {"time_to_first_token": 0.1, "output_tokens": 10, "input_tokens": 50}
     run = one(written(tmp_path / REQUESTS, [row(info=..., computed_metrics=computed)]))
     assert rows(run).tpot_s == pytest.approx([0.91 / 9])
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 def test_the_flat_layout_of_0_4_is_read_and_its_bias_said(tmp_path: Path) -> None:
@@ -278,5 +278,5 @@ def test_nothing_completed_is_that_many_failures(tmp_path: Path) -> None:
     whole = one(written(tmp_path / "a.json", aggregate(0, 4, successes=null)))
     for run in (listed, whole):
         assert (run.counts.attempted, run.counts.completed, run.counts.failed) == (4, 0, 4)
-        assert run.unsuitable == {}
+        assert run.doubted == {}
         assert run.streaming is None

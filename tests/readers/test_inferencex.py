@@ -135,8 +135,8 @@ def test_failures_are_invisible_so_nothing_is_judged() -> None:
         (run,) = read(HERE / case / "agg_raw.json")
         assert run.counts == Counts(0, 0, 0)
         assert run.evidence == Aggregate({}, settled_by="the raw result raw.json")
-        assert set(run.unsuitable) == METRICS | {"error_rate"}
-        assert "without agg_" in run.unsuitable["error_rate"]
+        assert set(run.doubted) == METRICS | {"error_rate"}
+        assert "without agg_" in run.doubted["error_rate"]
 
 
 def test_load_and_provenance_are_the_rows() -> None:
@@ -155,8 +155,8 @@ def test_zero_is_not_measured(shared: Path, tmp_path: Path) -> None:
     """median_ttft 0.0 meets every bound: it must not be read as a latency."""
     (run,) = read(shared / "public-results/inferencemax/002_agg_mindie_zero_ttft.json")
     assert set(run.tool_reported) == {"tpot"}
-    assert "not measured" in run.unsuitable["ttft"]
-    assert "not measured" in run.unsuitable["e2e"]
+    assert "not measured" in run.doubted["ttft"]
+    assert "not measured" in run.doubted["e2e"]
     assert run.tool_reported["tpot"].percentiles == ((50.0, 0.02061),)
     assert "ttft" not in one(tmp_path, fixed(mean_ttft=0.0, median_ttft=0.0, p99_ttft=0.0)).tool_reported
 
@@ -199,8 +199,8 @@ def test_agentic_rows_know_their_counts_and_no_p99(shared: Path) -> None:
         assert run.total_output_tokens == pytest.approx(said["total_generation_tokens"])
         assert run.duration_s == said["duration_seconds"]
         assert (run.load, run.interaction) == (Load(concurrency=128), "agent")
-        assert "mean of each request" in run.unsuitable["itl"]  # their itl is a copy of tpot
-        assert "tpot" not in run.unsuitable
+        assert "mean of each request" in run.doubted["itl"]  # their itl is a copy of tpot
+        assert "tpot" not in run.doubted
 
 
 def test_records_of_the_warm_up_are_neither_failed_nor_attempted(tmp_path: Path) -> None:

@@ -186,14 +186,14 @@ def test_a_run_without_streaming_has_an_e2e_alone() -> None:
     run = read(CASES / "non-streaming" / "output-002.json")
     assert run.streaming is False
     assert rows_of(run).ttft_s is None
-    assert {"ttft", "tpot", "itl"} == run.unsuitable.keys()
-    assert "streaming: True" in run.unsuitable["ttft"]
+    assert {"ttft", "tpot", "itl"} == run.doubted.keys()
+    assert "streaming: True" in run.doubted["ttft"]
 
 
 def test_answers_that_came_in_one_piece_are_not_judged_by_ttft(tmp_path: Path) -> None:
     run = read(write(tmp_path, *[row(ttft=4568.0)] * 3))
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} == run.unsuitable.keys()
+    assert {"ttft", "tpot", "itl"} == run.doubted.keys()
 
 
 # ---- what stands around the rows ----------------------------------------------------------

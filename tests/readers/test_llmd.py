@@ -90,7 +90,7 @@ def test_a_report_gives_the_numbers_of_the_file_it_was_made_from(shared: Path, n
 def test_failures_are_those_of_the_servers_log() -> None:
     run = read(FAILURES)
     assert run.counts == Counts(150, 138, 12)  # the log: 138 answers, 10 x 500, 2 aborted
-    assert not run.unsuitable
+    assert not run.doubted
     assert "12 failed, as the report says" in run.notes
     assert run.format == "llm-d report 0.2.1"
     assert run.date == "2026-11-29"
@@ -172,7 +172,7 @@ def test_the_newest_version_adds_what_is_not_read(shared: Path) -> None:
     assert run.load == Load(request_rate=10.0)
     assert run.counts == Counts(500, 500, 0)
     assert dict(evidence(run).summaries["ttft"].percentiles)[99] == 0.05029489721637218
-    assert set(run.unsuitable) == {"tpot", "itl", "e2e"}  # means only
+    assert set(run.doubted) == {"tpot", "itl", "e2e"}  # means only
 
 
 # ---- what a conversion changes ------------------------------------------------------------
@@ -182,8 +182,8 @@ def test_what_guidellm_calls_tpot_is_not_judged() -> None:
     run = read(GUIDELLM)
     # (E2E - TTFT) / 7 of its means is 1.187 ms; the report says 2.442 ms, which is latency / tokens.
     assert run.tool_reported["tpot"].mean == pytest.approx(0.0024421364068984985)
-    assert "contains the TTFT" in run.unsuitable["tpot"]
-    assert "one mean a request" in run.unsuitable["itl"]
+    assert "contains the TTFT" in run.doubted["tpot"]
+    assert "one mean a request" in run.doubted["itl"]
     assert evidence(run).method == "inverted_cdf"
 
 
@@ -191,23 +191,23 @@ def test_failures_a_vllm_report_of_v0_1_lost_are_not_judged(tmp_path: Path) -> N
     report = document(OLD)
     report["scenario"]["load"]["name"] = "vllm-benchmark"
     run = read(save(tmp_path, report))
-    assert "completed requests only" in run.unsuitable["error_rate"]
+    assert "completed requests only" in run.doubted["error_rate"]
 
 
 def test_aiperfs_kinds_of_failure_are_not_counts(tmp_path: Path) -> None:
     report = document()
     report["scenario"]["load"]["standardized"]["tool"] = "aiperf"
-    assert "error_rate" not in read(save(tmp_path, report)).unsuitable
+    assert "error_rate" not in read(save(tmp_path, report)).doubted
     aggregate(report)["requests"]["failures"] = 2
     run = read(save(tmp_path, report))
     assert run.counts == Counts(122, 120, 2)
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
 
 
 def test_failures_that_are_not_stated_are_not_judged(tmp_path: Path) -> None:
     report = document()
     del aggregate(report)["requests"]["failures"]
-    assert "does not say how many requests failed" in read(save(tmp_path, report)).unsuitable["error_rate"]
+    assert "does not say how many requests failed" in read(save(tmp_path, report)).doubted["error_rate"]
 
 
 def test_a_tpot_of_tokens_that_were_not_there_is_not_judged(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_a_tpot_of_tokens_that_were_not_there_is_not_judged(tmp_path: Path) -> N
     for name in ("time_per_output_token", "inter_token_latency"):
         stat = report["metrics"]["latency"][name]
         report["metrics"]["latency"][name] = {k: v if k == "units" else v * 0.48 for k, v in stat.items()}
-    assert "TPOT is 48% of" in read(save(tmp_path, report)).unsuitable["tpot"]
-    assert "tpot" not in read(OLD).unsuitable
+    assert "TPOT is 48% of" in read(save(tmp_path, report)).doubted["tpot"]
+    assert "tpot" not in read(OLD).doubted
 
 
 def test_a_response_in_one_piece_is_not_judged(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_response_in_one_piece_is_not_judged(tmp_path: Path) -> None:
     latency = aggregate(report)["latency"]
     latency["time_to_first_token"] = copy.deepcopy(latency["request_latency"])
     latency["time_per_output_token"] = {"units": "ms/token", "mean": 0.01, "p50": 0.01, "p99": 0.02}
-    assert {"ttft", "tpot", "itl"} <= set(read(save(tmp_path, report)).unsuitable)
+    assert {"ttft", "tpot", "itl"} <= set(read(save(tmp_path, report)).doubted)
 
 
 def test_zero_completed_of_many_is_no_crash(tmp_path: Path) -> None:  # BUGS B26

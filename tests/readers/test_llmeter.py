@@ -223,7 +223,7 @@ def test_percentiles_with_partial_values_of_failed_requests_are_not_judged() -> 
     assert (run.counts.attempted, run.counts.failed) == (150, 9)
     assert set(run.evidence.summaries) == {"tpot"}  # a failed request has no tokens and so no TPOT
     for metric in ("ttft", "e2e"):
-        assert "before they failed" in run.unsuitable[metric]
+        assert "before they failed" in run.doubted[metric]
 
 
 def test_an_aborted_row_with_times_is_a_failure() -> None:
@@ -239,14 +239,14 @@ def test_public_failures_are_counted(shared: Path) -> None:
     run = read(shared / "public-results" / "llmeter" / "001_errors_responses.jsonl")
     assert (run.counts.attempted, run.counts.failed) == (5, 2)
     assert any("the SDK retried 2 requests, 3 times in all" in note for note in run.notes)
-    assert "error_rate" not in run.unsuitable  # Bedrock counts its retries
+    assert "error_rate" not in run.doubted  # Bedrock counts its retries
 
 
 def test_retries_by_the_sdk_leave_the_error_rate_open() -> None:
     # max_retries 2 is the default: an HTTP 500 that is repeated inside a request leaves no row.
-    assert "up to 2 times" in read(responses("typical")).unsuitable["error_rate"]
-    assert "up to 2 times" in read(CASES / "typical" / "stats.json").unsuitable["error_rate"]
-    assert "error_rate" not in read(responses("failures")).unsuitable  # run with max_retries=0
+    assert "up to 2 times" in read(responses("typical")).doubted["error_rate"]
+    assert "up to 2 times" in read(CASES / "typical" / "stats.json").doubted["error_rate"]
+    assert "error_rate" not in read(responses("failures")).doubted  # run with max_retries=0
     assert any("up to 2 retries" in note for note in read(responses("typical")).notes)
 
 
@@ -254,7 +254,7 @@ def test_several_levels_in_one_file_are_told_apart_and_never_pooled() -> None:
     earlier, last = read_all(responses("load-test"))  # BUGS B31, B32
     assert (last.counts.attempted, last.load) == (42, Load(concurrency=6))
     assert (earlier.counts.attempted, earlier.load) == (40, None)
-    assert {"ttft", "tpot", "e2e", "error_rate"} <= earlier.unsuitable.keys()
+    assert {"ttft", "tpot", "e2e", "error_rate"} <= earlier.doubted.keys()
     assert earlier.tool_reported == {}
     column = rows_of(last).e2e_s
     assert column is not None
@@ -263,8 +263,8 @@ def test_several_levels_in_one_file_are_told_apart_and_never_pooled() -> None:
 
 def test_a_reasoning_model_is_not_judged_by_its_first_visible_token(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(num_tokens_output_reasoning=40), row()]))  # BUGS B12
-    assert "after the reasoning" in run.unsuitable["ttft"]
-    assert "after the reasoning" in run.unsuitable["tpot"]
+    assert "after the reasoning" in run.doubted["ttft"]
+    assert "after the reasoning" in run.doubted["tpot"]
     assert any("first visible content" in note for note in run.notes)
 
 
@@ -274,7 +274,7 @@ def test_a_first_token_of_any_kind_is_judged(tmp_path: Path, how: str) -> None:
     if how == "setting":
         beside(tmp_path, "run_config.json", configured(ttft_visible_tokens_only=False))
     run = read(write(tmp_path, [row(num_tokens_output_reasoning=40, **new)] * 2))
-    assert "ttft" not in run.unsuitable
+    assert "ttft" not in run.doubted
     assert "any kind" in run.definitions["ttft"]
     ttft = rows_of(run).ttft_s
     assert ttft is not None
@@ -284,13 +284,13 @@ def test_a_first_token_of_any_kind_is_judged(tmp_path: Path, how: str) -> None:
 def test_an_endpoint_that_does_not_stream_has_no_ttft(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(time_to_first_token=None, time_per_output_token=None)] * 3 + [FAILED]))
     assert (run.counts.completed, run.counts.failed, run.streaming) == (3, 1, False)  # BUGS B13
-    assert "does not stream" in run.unsuitable["ttft"]
+    assert "does not stream" in run.doubted["ttft"]
     assert rows_of(run).ttft_s is None
 
 
 def test_answers_in_one_piece_are_not_judged_by_ttft_or_tpot(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(time_to_first_token=1.1999)] * 3))  # BUGS B03
-    assert {"ttft", "tpot"} <= run.unsuitable.keys()
+    assert {"ttft", "tpot"} <= run.doubted.keys()
     assert run.counts.completed == 3
 
 

@@ -192,7 +192,7 @@ def test_the_tool_trap_is_7_ms_and_not_12() -> None:
     itl = run.tool_reported["itl"]
     assert dict(itl.percentiles)[99.0] == itl.mean == pytest.approx(0.0120)
     assert "contains TTFT" in itl.method
-    assert "itl" in run.unsuitable
+    assert "itl" in run.doubted
     assert rows_of(run).gaps is None
 
 
@@ -244,13 +244,13 @@ def test_a_client_that_does_not_stream_is_not_judged_by_ttft(tmp_path: Path) -> 
     run = read(write(tmp_path, [row(ttft_s=-1), row(ttft_s=-1), FAILED]))
     assert (run.counts.completed, run.counts.failed) == (2, 1)
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} <= run.unsuitable.keys()
+    assert {"ttft", "tpot", "itl"} <= run.doubted.keys()
     assert rows_of(run).ttft_s is None
 
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(ttft_s=2.9999999), row(ttft_s=3.0), row()]))
-    assert all("in one piece" in run.unsuitable[metric] for metric in ("ttft", "tpot"))
+    assert all("in one piece" in run.doubted[metric] for metric in ("ttft", "tpot"))
     assert run.streaming is False
     assert run.counts.completed == 3
 
@@ -281,7 +281,7 @@ def test_a_summary_of_a_client_that_does_not_stream_has_no_ttft(tmp_path: Path) 
     run = read(write(tmp_path, content, "m_1_1_summary.json"))
     assert isinstance(run.evidence, Aggregate)
     assert "ttft" not in run.evidence.summaries
-    assert "does not stream" in run.unsuitable["ttft"]
+    assert "does not stream" in run.doubted["ttft"]
 
 
 def test_a_summary_without_completed_requests_keeps_its_counts(tmp_path: Path) -> None:

@@ -147,9 +147,9 @@ def test_tpot_is_7_ms_and_not_12(tmp_path: Path) -> None:
 def test_a_file_without_failures_cannot_show_an_error_rate() -> None:
     for path, rows in ((TYPICAL, 60), (MULTITURN, 40)):
         run = read(path)
-        assert f"{rows} rows" in run.unsuitable["error_rate"]
-        assert run.unsuitable["error_rate"] in run.notes
-        assert "itl" in run.unsuitable
+        assert f"{rows} rows" in run.doubted["error_rate"]
+        assert run.doubted["error_rate"] in run.notes
+        assert "itl" in run.doubted
 
 
 def test_answers_without_a_visible_token_are_failures() -> None:
@@ -197,7 +197,7 @@ def test_a_ttft_the_tool_lowered_is_counted_at_its_arrival() -> None:
 def test_answers_in_one_piece_are_not_judged_by_ttft_or_tpot(tmp_path: Path) -> None:
     one = row(ttft=1.1995, generation_time=0.0005)
     run = read(write(tmp_path, [one] * 3))  # BUGS B03
-    assert {"ttft", "tpot"} <= run.unsuitable.keys()
+    assert {"ttft", "tpot"} <= run.doubted.keys()
     assert run.counts.completed == 3
 
 

@@ -79,7 +79,7 @@ def test_a_trace_gives_loadgens_own_aggregates(case: str) -> None:
 def test_tpot_by_the_accuracy_log_is_loadgens() -> None:
     run = read(CASES / "typical" / f"{TRACE}.gz")
     assert rows_of(run).tpot_s is not None
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
     assert run.total_output_tokens == 35567  # the system under test's own log
 
 
@@ -164,8 +164,8 @@ def test_the_stated_percentile_bounds_the_count_as_loadgen_computes_it() -> None
 )
 def test_an_invalid_run_is_unsuitable_for_everything(case: str, name: str, reason: str) -> None:
     run = read(CASES / case / name)
-    assert set(run.unsuitable) == EVERY
-    assert all("INVALID" in why and reason in why for why in run.unsuitable.values())
+    assert set(run.doubted) == EVERY
+    assert all("INVALID" in why and reason in why for why in run.doubted.values())
     assert run.total_output_tokens is None
     assert any(note.startswith("LoadGen calls the run INVALID") for note in run.notes)
 
@@ -193,7 +193,7 @@ def test_an_invalid_run_never_passes_even_the_loosest_policy(tmp_path: Path, nam
 def test_constraints_that_are_met_do_not_make_a_run_valid() -> None:
     text = (CASES / "few-queries" / SUMMARY).read_text()
     assert "Performance constraints satisfied : Yes" in text
-    assert "early stopping not satisfied" in read(CASES / "few-queries" / SUMMARY).unsuitable["e2e"]
+    assert "early stopping not satisfied" in read(CASES / "few-queries" / SUMMARY).doubted["e2e"]
 
 
 def test_an_early_stopping_text_that_is_empty_is_not_a_pass() -> None:
@@ -205,15 +205,15 @@ def test_invalid_in_either_log_is_invalid(tmp_path: Path) -> None:
     # Without enforce_max_duration the summary skips the query count and says VALID; the detail log does not.
     copy("typical", tmp_path, SUMMARY)
     edited(tmp_path, DETAIL, ('"value": "VALID"', '"value": "INVALID"'))
-    assert set(read(tmp_path / SUMMARY).unsuitable) == EVERY
-    assert set(read(tmp_path / DETAIL).unsuitable) == EVERY
+    assert set(read(tmp_path / SUMMARY).doubted) == EVERY
+    assert set(read(tmp_path / DETAIL).doubted) == EVERY
 
 
 def test_a_trace_alone_has_no_verdict_and_is_not_judged(tmp_path: Path) -> None:
     copy("typical", tmp_path, TRACE)
     run = read(tmp_path / f"{TRACE}.gz")
-    assert set(run.unsuitable) == EVERY
-    assert "VALID is not in the trace" in run.unsuitable["e2e"]
+    assert set(run.doubted) == EVERY
+    assert "VALID is not in the trace" in run.doubted["e2e"]
     assert len(rows_of(run)) == 830
 
 

@@ -73,7 +73,7 @@ def assert_states(run: Run, said: dict[str, Any]) -> None:
         assert found.n == sum(said[key]["histogram"]["counts"]) == said["n_samples_completed"]
     assert (run.counts.attempted, run.counts.failed) == (said["n_samples_issued"], said["n_samples_failed"])
     assert run.duration_s == said["duration_ns"] / 1e9
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_digest_of_another_run_states_nothing(tmp_path: Path) -> None:
 def test_events_have_no_tokens_and_say_where_tpot_is() -> None:
     run = read(CASES / "typical" / f"{EVENTS}.gz")
     assert rows_of(run).output_tokens is None
-    assert "result_summary.json alone" in run.unsuitable["tpot"]
-    assert {"ttft", "e2e", "error_rate"}.isdisjoint(run.unsuitable)
+    assert "result_summary.json alone" in run.doubted["tpot"]
+    assert {"ttft", "e2e", "error_rate"}.isdisjoint(run.doubted)
 
 
 def test_failed_samples_are_counted_by_their_error_and_by_their_silence() -> None:
@@ -198,21 +198,21 @@ def test_completed_in_a_summary_contains_the_failed(tmp_path: Path) -> None:
     assert (run.counts.attempted, run.counts.completed, run.counts.failed) == (800, 792, 8)
     assert any("800 completed (failed ones included) and 8 failed" in note for note in run.notes)
     # Their latencies are in the percentiles, so these are no percentiles of completed requests.
-    assert {"ttft", "tpot", "e2e"} <= run.unsuitable.keys()
-    assert "800 values stand behind E2E, but 792 samples completed" in run.unsuitable["e2e"]
+    assert {"ttft", "tpot", "e2e"} <= run.doubted.keys()
+    assert "800 values stand behind E2E, but 792 samples completed" in run.doubted["e2e"]
 
 
 def test_samples_that_never_completed_are_failures(tmp_path: Path) -> None:
     run = read(write(tmp_path, typical() | {"n_samples_issued": 810}))
     assert (run.counts.attempted, run.counts.completed, run.counts.failed) == (810, 800, 10)
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
 
 
 @pytest.mark.parametrize("changes", [{"state": "interrupted", "complete": False}, {"complete": False}])
 def test_a_run_that_is_not_whole_is_not_judged(tmp_path: Path, changes: dict[str, Any]) -> None:
     run = read(write(tmp_path, typical() | {"n_samples_issued": 810} | changes))
-    assert set(run.unsuitable) == EVERY
-    assert "not whole" in run.unsuitable["e2e"]
+    assert set(run.doubted) == EVERY
+    assert "not whole" in run.doubted["e2e"]
     assert run.counts.cancelled == (10 if "state" in changes else 0)
 
 
@@ -221,50 +221,50 @@ def test_an_interrupted_session_is_not_judged_and_its_open_samples_are_cancelled
         *answer("a"), event("sample.issued", 20, "b", ["PromptData", "w"]), event("session.interrupted", 200)
     )
     run = read(write(tmp_path, text, EVENTS))
-    assert set(run.unsuitable) == EVERY
+    assert set(run.doubted) == EVERY
     assert (run.counts.attempted, run.counts.cancelled) == (1, 1)
 
 
 def test_an_endpoint_that_does_not_stream_has_no_ttft(tmp_path: Path) -> None:
     run = read(write(tmp_path, typical() | {"ttft": {}, "tpot": {}}))
-    assert "not streamed" in run.unsuitable["ttft"]
-    assert "not streamed" in run.unsuitable["tpot"]
+    assert "not streamed" in run.doubted["ttft"]
+    assert "not streamed" in run.doubted["tpot"]
     assert run.streaming is False
 
 
 def test_events_of_an_endpoint_that_does_not_stream_have_no_ttft(tmp_path: Path) -> None:
     silent = [line for line in session(*answer("a")).splitlines(True) if "recv_first" not in line]
     run = read(write(tmp_path, "".join(silent), EVENTS))
-    assert "no sample.recv_first" in run.unsuitable["ttft"]
+    assert "no sample.recv_first" in run.doubted["ttft"]
     assert rows_of(run).ttft_s is None
     assert run.counts.completed == 1
 
 
 def test_answers_in_one_chunk_are_not_judged_by_ttft(tmp_path: Path) -> None:
     run = read(write(tmp_path, session(*answer("a", 149.9, 150), *answer("b", 149.5, 150)), EVENTS))
-    assert "come with the whole answer" in run.unsuitable["ttft"]
-    assert "e2e" not in run.unsuitable
+    assert "come with the whole answer" in run.doubted["ttft"]
+    assert "e2e" not in run.doubted
     block = typical()["latency"]
     run = read(write(tmp_path, typical() | {"ttft": block}))
-    assert "come with the whole answer" in run.unsuitable["ttft"]
+    assert "come with the whole answer" in run.doubted["ttft"]
 
 
 def test_answers_of_one_chunk_have_no_tpot_and_are_missed(tmp_path: Path) -> None:
     content = typical()
     content["tpot"]["histogram"]["counts"][0] -= 1
     run = read(write(tmp_path, content))
-    assert "799 values stand behind TPOT, but 800 samples completed" in run.unsuitable["tpot"]
-    assert {"ttft", "e2e"}.isdisjoint(run.unsuitable)
+    assert "799 values stand behind TPOT, but 800 samples completed" in run.doubted["tpot"]
+    assert {"ttft", "e2e"}.isdisjoint(run.doubted)
 
 
 def test_gaps_are_there_where_every_chunk_was_recorded(tmp_path: Path) -> None:
     first, *rest = answer("a", 50, 150)
     chunks = [event("sample.recv_non_first", at, "a") for at in (70, 110)]
     path = write(tmp_path, session(first, rest[0], *chunks, rest[1], *answer("b")), EVENTS)
-    assert "itl" not in read(path).unsuitable
+    assert "itl" not in read(path).doubted
     gaps = rows_of(read(path, gaps=True)).gaps
     assert gaps is not None
     assert gaps.values_s == pytest.approx([0.020, 0.040])
     assert gaps.offsets.tolist() == [0, 2, 2]
     assert rows_of(read(path)).gaps is None
-    assert "stream_all_chunks" in read(CASES / "typical" / f"{EVENTS}.gz", gaps=True).unsuitable["itl"]
+    assert "stream_all_chunks" in read(CASES / "typical" / f"{EVENTS}.gz", gaps=True).doubted["itl"]

@@ -152,7 +152,7 @@ def test_a_summary_that_cannot_be_is_an_error(
         at = at[key]
     at[path[-1]] = value
     if message is None:
-        assert "0 values stand behind E2E" in read(write(tmp_path, content)).unsuitable["e2e"]
+        assert "0 values stand behind E2E" in read(write(tmp_path, content)).doubted["e2e"]
         return
     with pytest.raises(InputError, match=message):
         read(write(tmp_path, content))

@@ -32,17 +32,17 @@ def test_one_token_answers_leave_the_run_valid_and_its_tpot_unsuitable() -> None
     assert said["result_time_to_output_token_min"] == -74025
     for name in (SUMMARY, DETAIL, f"{TRACE}.gz"):
         run = read(CASES / "failures" / name)
-        assert set(run.unsuitable) == {"itl", "tpot", "error_rate"}
-        assert "19 samples had one token or none" in run.unsuitable["error_rate"]
+        assert set(run.doubted) == {"itl", "tpot", "error_rate"}
+        assert "19 samples had one token or none" in run.doubted["error_rate"]
         assert any('19 x "Number of tokens need to be greater than 1"' in note for note in run.notes)
-    assert "19 samples" in read(CASES / "failures" / DETAIL).unsuitable["tpot"]
+    assert "19 samples" in read(CASES / "failures" / DETAIL).doubted["tpot"]
 
 
 def test_a_summary_with_errors_of_unknown_kind_is_not_judged(tmp_path: Path) -> None:
     copy("failures", tmp_path, SUMMARY)
     run = read(tmp_path / SUMMARY)
-    assert set(run.unsuitable) == EVERY
-    assert "19 errors (of unknown kind)" in run.unsuitable["ttft"]
+    assert set(run.doubted) == EVERY
+    assert "19 errors (of unknown kind)" in run.doubted["ttft"]
 
 
 def test_an_error_of_another_kind_is_named_and_not_judged(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_error_of_another_kind_is_named_and_not_judged(tmp_path: Path) -> Non
     path = edited(tmp_path, DETAIL, ('"num_errors", "value": 0', '"num_errors", "value": 1'))
     other = line.replace("Number of tokens need to be greater than 1", "Ran out of generated queries")
     path.write_text(path.read_text() + other, encoding="utf-8")
-    assert "Ran out of generated queries x1" in read(path).unsuitable["ttft"]
+    assert "Ran out of generated queries x1" in read(path).doubted["ttft"]
 
 
 def test_a_run_that_counts_no_tokens_cannot_show_failures(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_a_run_that_counts_no_tokens_cannot_show_failures(tmp_path: Path) -> Non
         DETAIL,
         ('"requested_use_token_latencies", "value": true', '"requested_use_token_latencies", "value": false'),
     )
-    assert "no failed requests" in read(path).unsuitable["error_rate"]
+    assert "no failed requests" in read(path).doubted["error_rate"]
 
 
 def test_offline_has_neither_ttft_nor_tpot() -> None:
     for name in (SUMMARY, DETAIL):
         run = read(CASES / "offline" / name)
-        assert {"ttft", "tpot"} <= run.unsuitable.keys()
-        assert "Offline sends every sample at once" in run.unsuitable["ttft"]
+        assert {"ttft", "tpot"} <= run.doubted.keys()
+        assert "Offline sends every sample at once" in run.doubted["ttft"]
         assert run.counts.attempted == 660
         assert run.total_output_tokens == 28171
         assert run.duration_s == pytest.approx(11.599654998)
@@ -106,14 +106,14 @@ def test_a_real_detail_log_of_5_1_is_read(shared: Path) -> None:
     assert isinstance(run.evidence, Aggregate)
     assert dict(run.evidence.summaries["ttft"].percentiles)[99.0] == pytest.approx(1.914647645)
     assert run.evidence.summaries["tpot"].max == pytest.approx(3.298049084)
-    assert set(run.unsuitable) == {"itl"}
+    assert set(run.doubted) == {"itl"}
 
 
 def test_a_real_invalid_run_says_why(shared: Path) -> None:
     run = read(shared / "public-results" / "mlperf" / "006_invalid_server_ranging_summary.txt")
-    assert set(run.unsuitable) == EVERY
-    assert "TTFT constrain not met" in run.unsuitable["ttft"]
-    assert "350367 more queries" in run.unsuitable["tpot"]
+    assert set(run.doubted) == EVERY
+    assert "TTFT constrain not met" in run.doubted["ttft"]
+    assert "350367 more queries" in run.doubted["tpot"]
     assert run.counts.attempted == 884736
 
 
@@ -178,9 +178,9 @@ def test_answers_that_do_not_stream_are_not_judged_by_ttft(tmp_path: Path) -> No
     )
     (tmp_path / DETAIL).write_text(log, encoding="utf-8")
     run = read(tmp_path / TRACE)
-    assert "first tokens come with the whole answer" in run.unsuitable["ttft"]
-    assert "tpot" in run.unsuitable
-    assert "e2e" not in run.unsuitable
+    assert "first tokens come with the whole answer" in run.doubted["ttft"]
+    assert "tpot" in run.doubted
+    assert "e2e" not in run.doubted
     assert run.counts.completed == 830
 
 
@@ -200,7 +200,7 @@ def test_a_trace_without_every_token_count_has_no_tpot_but_says_what_would_settl
     for kept, reason in ((rows[:800], "of 30 of 830 samples"), ([], "is empty")):
         path.write_text(json.dumps(kept, separators=(" , ", " : ")), encoding="utf-8")
         run = read(tmp_path / f"{TRACE}.gz")
-        assert reason in run.unsuitable["tpot"]
-        assert "accuracy_log_probability = 1" in run.unsuitable["tpot"]
-        assert {"ttft", "e2e"}.isdisjoint(run.unsuitable)
+        assert reason in run.doubted["tpot"]
+        assert "accuracy_log_probability = 1" in run.doubted["tpot"]
+        assert {"ttft", "e2e"}.isdisjoint(run.doubted)
         assert run.total_output_tokens == 35567  # by tokens per second, to its digits

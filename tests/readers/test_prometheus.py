@@ -108,7 +108,7 @@ def test_two_scrapes_differ_by_what_happened_between_them() -> None:
         assert run.date == "2026-11-29"
         assert run.model == "mock-model"
         assert run.load == Load(request_rate=N / 180, production=True)
-        assert not run.unsuitable
+        assert not run.doubted
         assert run.tool_reported["ttft"].mean == pytest.approx(34.745821725 / N)
 
 
@@ -161,19 +161,19 @@ def test_aborts_and_answers_the_engine_never_saw_are_failures() -> None:
 
 def test_without_the_gateways_counter_nothing_is_judged() -> None:
     for run in read(*case("typical"), counter=None):
-        assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
-        assert "evidence: {attempted: METRIC_NAME}" in run.unsuitable["ttft"]
+        assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
+        assert "evidence: {attempted: METRIC_NAME}" in run.doubted["ttft"]
 
 
 def test_a_counter_that_is_not_there_is_named() -> None:
     for run in read(*case("typical"), counter="no_such_total"):
-        assert "hold no no_such_total" in run.unsuitable["error_rate"]
+        assert "hold no no_such_total" in run.doubted["error_rate"]
 
 
 def test_a_counter_of_something_smaller_is_refused() -> None:
     # The route of the 429s alone: 0 of 830.
     for run in read(*case("typical"), counter=f'{COUNTER}{{code="429"}}'):
-        assert "counts 0 requests where the engine finished 1660" in run.unsuitable["ttft"]
+        assert "counts 0 requests where the engine finished 1660" in run.doubted["ttft"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_gateway_without_a_model_label_cannot_speak_for_two_models(tmp_path: P
 
     runs = read(*series(tmp_path, both(1), both(2)))
     assert [run.model for run in runs] == ["mock-model", "other"]
-    assert all("give its counter a model label" in run.unsuitable["ttft"] for run in runs)
+    assert all("give its counter a model label" in run.doubted["ttft"] for run in runs)
 
 
 def test_a_model_label_of_the_gateway_tells_the_models_apart(tmp_path: Path) -> None:
@@ -225,9 +225,9 @@ def test_a_model_label_of_the_gateway_tells_the_models_apart(tmp_path: Path) -> 
 
 def refused(run: Run) -> str:
     assert run.counts == Counts(0, 0, 0)
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
-    assert len(set(run.unsuitable.values())) == 1
-    return run.unsuitable["ttft"]
+    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
+    assert len(set(run.doubted.values())) == 1
+    return run.doubted["ttft"]
 
 
 def test_a_restart_refuses_its_window_and_keeps_it_among_the_runs() -> None:
@@ -259,7 +259,7 @@ def test_a_created_time_that_moves_is_a_restart(tmp_path: Path) -> None:
 
     texts = [dated(1, BEGAN), dated(2, BEGAN), dated(3, BEGAN + 9)]
     good, bad = read(*series(tmp_path, *texts))
-    assert not good.unsuitable
+    assert not good.doubted
     assert "restarted" in refused(bad)
 
 

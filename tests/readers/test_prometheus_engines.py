@@ -36,8 +36,8 @@ def test_gaps_never_stand_in_for_tpot(tmp_path: Path) -> None:
         assert int(buckets(run, "itl").counts.sum()) == N
     old = engine(1).replace("vllm:request_time_per", "vllm:time_per") + gateway(1)
     (run,) = read(save(tmp_path, "a.prom", old))
-    assert "never stand in" in run.unsuitable["tpot"]
-    assert set(run.unsuitable) == {"tpot"}
+    assert "never stand in" in run.doubted["tpot"]
+    assert set(run.doubted) == {"tpot"}
 
 
 def test_both_names_of_the_gaps_are_counted_once(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_the_older_tpot_of_sglang_is_not_judged(tmp_path: Path) -> None:
     text = (SINGLE / SGLANG).read_text(encoding="utf-8")
     old = text.replace("request_time_per_output_token", "time_per_output_token")
     (run,) = read(save(tmp_path, "a.prom", old + gateway(1)))
-    assert "running mean" in run.unsuitable["tpot"]
-    assert "hides pauses" in run.unsuitable["itl"]
+    assert "running mean" in run.doubted["tpot"]
+    assert "hides pauses" in run.doubted["itl"]
 
 
 def test_requests_of_one_token_leave_vllms_tpot(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_sglang_says_what_was_not_streamed(tmp_path: Path, unstreamed: str, judg
     text = (SINGLE / SGLANG).read_text(encoding="utf-8")
     text = text.replace('model_name="mock-model"', f'model_name="mock-model",is_streaming="{unstreamed}"')
     (run,) = read(save(tmp_path, "a.prom", text + gateway(1)))
-    assert ("ttft" not in run.unsuitable) is judged_too
+    assert ("ttft" not in run.doubted) is judged_too
     assert run.streaming is (None if judged_too else False)
 
 
@@ -95,8 +95,8 @@ def test_a_prefill_worker_alone_is_not_judged(tmp_path: Path) -> None:
     text = (SINGLE / SGLANG).read_text(encoding="utf-8")
     text = text.replace('model_name="mock-model"', 'model_name="mock-model",engine_type="prefill"')
     (run,) = read(save(tmp_path, "a.prom", text + gateway(1)))
-    assert all("only its half" in why for why in run.unsuitable.values())
-    assert len(run.unsuitable) == 5
+    assert all("only its half" in why for why in run.doubted.values())
+    assert len(run.doubted) == 5
 
 
 @pytest.mark.parametrize("prefix", ["trtllm_", "trtllm:", ""])
@@ -113,7 +113,7 @@ def test_tensorrt_llm_counts_timeouts_as_failures(tmp_path: Path, prefix: str) -
     assert run.tool == "TensorRT-LLM server"
     assert run.counts == Counts(N, 818, 12)
     assert within(run, "tpot")[0.01] == N
-    assert not run.unsuitable
+    assert not run.doubted
 
 
 def test_triton_floors_to_whole_milliseconds(tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_opentelemetry_leaves_errors_out_of_its_latencies(tmp_path: Path, bucket
     assert within(run, "e2e") == {0.5: 10, 1.0: 90, float("inf"): 97}
     assert within(run, "ttft")[0.5] == 50
     assert within(run, "tpot")[0.5] == 90
-    assert not run.unsuitable
+    assert not run.doubted

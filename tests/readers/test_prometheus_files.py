@@ -63,7 +63,7 @@ def test_a_gateway_behind_an_end_mark_is_the_same_look(tmp_path: Path) -> None:
     text = "".join(engine(k) + "# EOF\n" + gateway(k) + "# EOF\n" for k in (1, 2))
     (run,) = read(save(tmp_path, "all.prom", text))
     assert run.counts == Counts(N, N, 0)
-    assert not run.unsuitable
+    assert not run.doubted
 
 
 @pytest.mark.parametrize("unit", [1, 1000])
@@ -119,7 +119,7 @@ def test_answers_to_several_queries_are_joined_by_time(tmp_path: Path) -> None:
     ]
     (run,) = prometheus.read_set([source(path) for path in paths])
     assert run.counts == Counts(N, N, 0)
-    assert not run.unsuitable
+    assert not run.doubted
 
 
 def test_two_folders_of_scrapes_are_two_series(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_a_stale_marker_is_a_series_that_vanished(tmp_path: Path) -> None:
         if one["metric"]["__name__"].startswith("vllm:e2e"):
             one["values"][2][1] = "NaN"
     good, bad = read(save(tmp_path, "a.json", answer))
-    assert not good.unsuitable
-    assert "vanished" in bad.unsuitable["ttft"]
+    assert not good.doubted
+    assert "vanished" in bad.doubted["ttft"]
 
 
 # ---- what is no evidence ------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_the_rebuilt_e2e_says_how_much_it_lacks() -> None:
     assert e2e_s is not None
     assert e2e_s.mean() * 1000 == pytest.approx(425.233, abs=1e-3)
     assert "0.166 ms later on average" in notes(run)
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 # ---- the server's own log -------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def test_failures_are_unknowable_in_an_aggregate_line(case: str) -> None:
     """The server of `old` failed 7 of 100: the line says completed 93 and nothing more."""
     (said,), (run,) = objects(HERE / case), read(HERE / case)
     assert run.counts.attempted == run.counts.completed == said["completed"]
-    assert "nor how many failed" in run.unsuitable["error_rate"]
-    assert "--output-details" in run.unsuitable["error_rate"]
+    assert "nor how many failed" in run.doubted["error_rate"]
+    assert "--output-details" in run.doubted["error_rate"]
 
 
 def test_goodput_in_an_aggregate_line_gives_the_number_sent(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_goodput_in_an_aggregate_line_gives_the_number_sent(tmp_path: Path) -> N
     told = {"request_goodput": 5.7, "slo_attainment": 0.38, "duration": 10.0, "completed": 136}
     run = one(tmp_path, aggregate(**told, total_output_tokens=5265, total_output_tokens_retokenized=5265))
     assert (run.counts.attempted, run.counts.failed) == (150, 14)
-    assert "error_rate" not in run.unsuitable
+    assert "error_rate" not in run.doubted
     with pytest.raises(InputError, match="contradicts itself: 160 completed of 150 sent"):
         one(tmp_path, aggregate(**{**told, "completed": 160}))
 
@@ -253,8 +253,8 @@ def test_what_nothing_measures_is_refused(tmp_path: Path, changed: dict[str, Any
 def test_requested_lengths_are_no_token_counts() -> None:
     """5779 tokens were requested, 5101 came: the tool's TPOT of 9.17 ms is under its ITL of 10.43 ms."""
     (run,) = read(HERE / "requested_length" / "result.jsonl.gz")
-    assert "5779 are claimed, the texts have 5101" in run.unsuitable["tpot"]
-    assert set(run.unsuitable) == {"tpot"}
+    assert "5779 are claimed, the texts have 5101" in run.doubted["tpot"]
+    assert set(run.doubted) == {"tpot"}
     assert run.total_output_tokens == 5101  # else throughput would count tokens that never came
     assert rows(run).output_tokens is not None
     assert np.sum(rows(run).output_tokens) == 5779  # suspicion changes no column
@@ -264,22 +264,22 @@ def test_a_token_mismatch_in_an_aggregate_makes_tpot_unsuitable(tmp_path: Path) 
     """SGLang #10746: 8192 counted, 4000 in the texts."""
     tokens = {"total_output_tokens": 8192, "total_output_tokens_retokenized": 4000}
     run = one(tmp_path, aggregate(**tokens))
-    assert "8192 are claimed, the texts have 4000" in run.unsuitable["tpot"]
+    assert "8192 are claimed, the texts have 4000" in run.doubted["tpot"]
     assert "8192 were requested" in notes(run)
     near = one(tmp_path, aggregate(total_output_tokens=1000, total_output_tokens_retokenized=951))
-    assert "tpot" not in near.unsuitable
+    assert "tpot" not in near.doubted
 
 
 def test_a_chunk_for_every_token_proves_the_counts(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(total_output_tokens_retokenized=10))
-    assert "tpot" not in run.unsuitable
+    assert "tpot" not in run.doubted
     assert "the file counts 20, its texts have 10" in notes(run)
 
 
 def test_responses_cut_short_keep_the_length_they_were_asked_for(tmp_path: Path) -> None:
     """A stream that ends early, or with an error in band, is a success of the requested length."""
     run = one(tmp_path, detailed(itls=[[0.1] * 4] * 3 + [[0.1]], mean_e2e_latency_ms=575.0))
-    assert "25.0% of the responses" in run.unsuitable["tpot"]
+    assert "25.0% of the responses" in run.doubted["tpot"]
     assert run.counts.completed == 4
 
 
@@ -296,7 +296,7 @@ def test_several_tokens_in_a_chunk_are_no_suspicion(tmp_path: Path) -> None:
         detailed(**row, total_output_tokens=52, total_output_tokens_retokenized=52),
         gaps=True,
     )
-    assert run.unsuitable == {}
+    assert run.doubted == {}
     assert rows(run).tpot_s == pytest.approx([0.075] * 4)
     gaps = rows(run).gaps
     assert gaps is not None
@@ -326,8 +326,8 @@ def test_gaps_are_decoded_only_when_they_are_wanted() -> None:
 
 def test_an_e2e_far_above_the_rebuilt_one_makes_it_unsuitable(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(mean_e2e_latency_ms=975.0))  # rebuilt: 650 ms
-    assert set(run.unsuitable) == {"e2e", "tpot"}
-    assert "50.0% longer" in run.unsuitable["e2e"]
+    assert set(run.doubted) == {"e2e", "tpot"}
+    assert "50.0% longer" in run.doubted["e2e"]
 
 
 def test_everything_in_one_chunk_is_not_measurable(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_everything_in_one_chunk_is_not_measurable(tmp_path: Path) -> None:
     row = {"itls": [[]] * 4, "output_lens": [20] * 4, "mean_e2e_latency_ms": 250.0}
     run = one(tmp_path, detailed(**row, total_output_tokens=80, total_output_tokens_retokenized=80))
     assert run.streaming is False
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert run.counts.completed == 4
 
 
@@ -343,16 +343,16 @@ def test_a_non_streaming_aggregate_is_not_judged(tmp_path: Path) -> None:
     odd = {"mean_tpot_ms": 0.02, "median_tpot_ms": 0.02, "p99_tpot_ms": 0.03, "median_e2e_latency_ms": 101.0}
     run = one(tmp_path, aggregate(**odd))
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} <= set(run.unsuitable)
+    assert {"ttft", "tpot", "itl"} <= set(run.doubted)
 
 
 def test_single_tokens_have_no_tpot(tmp_path: Path) -> None:
     run = one(tmp_path, aggregate(total_output_tokens=4, total_output_tokens_retokenized=4))
-    assert "one token" in run.unsuitable["tpot"]
+    assert "one token" in run.doubted["tpot"]
 
 
 def test_a_percentile_of_zero_is_no_measurement(tmp_path: Path) -> None:
-    assert "exactly 0" in one(tmp_path, aggregate(median_ttft_ms=0.0)).unsuitable["ttft"]
+    assert "exactly 0" in one(tmp_path, aggregate(median_ttft_ms=0.0)).doubted["ttft"]
 
 
 def test_speculative_decoding_is_said_to_change_the_tools_itl(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_bare_infinity_and_medians_alone_are_read(shared: Path) -> None:
         assert run.load == Load(burst=True)
         assert isinstance(run.evidence, Aggregate)
         assert [p for p, _ in run.evidence.summaries["ttft"].percentiles] == [50.0]
-        assert "no percentile of TPOT" in run.unsuitable["tpot"]
+        assert "no percentile of TPOT" in run.doubted["tpot"]
     assert runs[0].tool_reported["ttft"].percentiles == ((50.0, 91.28220983641222),)
 
 
@@ -444,7 +444,7 @@ def test_a_baseline_nested_under_metrics_is_read(shared: Path) -> None:
     assert dict(run.evidence.summaries["tpot"].percentiles) == pytest.approx(
         {50: 0.0244925, 99: 0.0364742}, rel=1e-5
     )
-    assert "error_rate" in run.unsuitable
+    assert "error_rate" in run.doubted
 
 
 def test_a_baseline_without_a_count_is_refused(tmp_path: Path) -> None:

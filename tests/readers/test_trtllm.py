@@ -151,8 +151,8 @@ def test_non_streaming_is_no_ttft_of_minus_a_second() -> None:
     assert (said["p99_ttft_ms"], said["ttfts"][0]) == (-1000.0, -1)
     assert (run.counts.completed, run.counts.failed) == (120, 0)  # a sentinel is no failure
     assert (run.streaming, rows(run).ttft_s, rows(run).tpot_s) == (False, None, None)
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-    assert "--non-streaming" in run.unsuitable["tpot"]
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert "--non-streaming" in run.doubted["tpot"]
     assert set(run.tool_reported) == {"e2e"}  # the TPOT of 29.6 ms contains the -1 s
 
 
@@ -167,7 +167,7 @@ def test_a_non_streaming_aggregate_is_not_judged(tmp_path: Path) -> None:
     never = {f"{name}_ttft_ms": -1000.0 for name in ("mean", "median", "p99")}
     run = one(tmp_path, aggregate(**never))
     assert run.streaming is False
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert set(run.tool_reported) == {"e2e"}
     with pytest.raises(InputError, match="negative latency"):
         one(tmp_path, aggregate(p99_ttft_ms=-5.0))
@@ -190,7 +190,7 @@ def test_without_a_failed_key_the_missing_prompts_are_failures(tmp_path: Path) -
 def test_prompts_that_were_never_sent_are_a_note(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(num_prompts=9))
     assert "9 prompts were asked for, 4 were sent" in notes(run)
-    assert "9 prompts were asked for and 4 are in the file" in run.unsuitable["attempted"]
+    assert "9 prompts were asked for and 4 are in the file" in run.doubted["attempted"]
 
 
 def test_rows_cut_from_every_array_leave_the_attempted_requests_unknown(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_rows_cut_from_every_array_leave_the_attempted_requests_unknown(tmp_path
         changed = {"completed": left, "num_prompts": 120, "total_output_tokens": 5 * left, "itls": gaps}
         return one(tmp_path, detailed(**rows, **changed))
 
-    assert "attempted" in cut(117).unsuitable  # 3 of 120 are 2.5 %
-    assert "attempted" not in cut(119).unsuitable  # 0.8 %: fewer than the 1 % that a cut-off end may cost
+    assert "attempted" in cut(117).doubted  # 3 of 120 are 2.5 %
+    assert "attempted" not in cut(119).doubted  # 0.8 %: fewer than the 1 % that a cut-off end may cost
 
 
 def test_zero_completed_states_no_latency(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_gaps_are_decoded_only_when_they_are_wanted() -> None:
 def test_everything_in_one_chunk_is_not_measurable(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(ttfts=[0.5, 0.6, 0.7, 0.8]))
     assert run.streaming is False
-    assert {"ttft", "tpot", "itl"} <= set(run.unsuitable)
+    assert {"ttft", "tpot", "itl"} <= set(run.doubted)
 
 
 def test_single_tokens_have_no_tpot_but_count(tmp_path: Path) -> None:
@@ -237,12 +237,12 @@ def test_single_tokens_have_no_tpot_but_count(tmp_path: Path) -> None:
     assert tpot_s is not None
     assert np.isnan(tpot_s).tolist() == [True, False, False, False]
     assert run.counts.completed == 4
-    assert "one token" in one(tmp_path, aggregate(total_output_tokens=4)).unsuitable["tpot"]
+    assert "one token" in one(tmp_path, aggregate(total_output_tokens=4)).doubted["tpot"]
 
 
 def test_a_metric_the_tool_was_not_asked_for_says_how_to_get_it(tmp_path: Path) -> None:
     left_out = dict.fromkeys(("mean_e2el_ms", "median_e2el_ms", "p99_e2el_ms"), ...)
-    assert "--percentile-metrics" in one(tmp_path, aggregate(**left_out)).unsuitable["e2e"]
+    assert "--percentile-metrics" in one(tmp_path, aggregate(**left_out)).doubted["e2e"]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_requests_of_trtllm_bench_are_nanoseconds(tmp_path: Path) -> None:
     assert (r.ttft_s.tolist(), r.e2e_s.tolist()) == ([0.5, 0.5], [1.5, 1.5])
     assert r.tpot_s == pytest.approx([0.1, 0.1])
     assert run.duration_s == pytest.approx(1.7)
-    assert "itl" in run.unsuitable
+    assert "itl" in run.doubted
     assert run.load is None
 
 
@@ -301,7 +301,7 @@ def test_requests_that_were_not_streamed_have_no_ttft(tmp_path: Path) -> None:
     run = one(tmp_path, [row] * 3)
     assert (run.counts.completed, run.counts.failed, run.streaming) == (3, 0, False)
     assert rows(run).ttft_s is None
-    assert "--streaming" in run.unsuitable["ttft"]
+    assert "--streaming" in run.doubted["ttft"]
 
 
 def test_single_token_requests_have_no_tpot(tmp_path: Path) -> None:
@@ -368,15 +368,15 @@ def report(n: int = 4, **changed: Any) -> dict[str, Any]:
 def test_a_report_without_streaming_has_no_ttft(tmp_path: Path) -> None:
     run = one(tmp_path, report())
     assert run.streaming is False
-    assert "--streaming" in run.unsuitable["ttft"]
+    assert "--streaming" in run.doubted["ttft"]
     assert run.hardware == "8xH100"
 
 
 def test_single_tokens_in_the_tools_tpot_percentiles_are_told(tmp_path: Path) -> None:
     streams = {"tpot_percentiles": {"p50": 8.0, "p99": 9.0, "minimum": 0.0}, "ttft_percentiles": {"p99": 9.0}}
     run = one(tmp_path, report(streaming_metrics=streams))
-    assert "as 0" in run.unsuitable["tpot"]
-    assert "ttft" not in run.unsuitable
+    assert "as 0" in run.doubted["tpot"]
+    assert "ttft" not in run.doubted
 
 
 def test_falling_percentiles_are_refused(tmp_path: Path) -> None:

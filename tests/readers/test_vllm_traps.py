@@ -222,7 +222,7 @@ def test_single_token_rows_have_no_tpot_but_count() -> None:
     assert tpot_s is not None
     assert np.isnan(tpot_s).sum() == 18
     assert run.counts.completed == 80
-    assert run.unsuitable == {}
+    assert run.doubted == {}
 
 
 def test_times_that_were_never_taken_are_no_start(tmp_path: Path) -> None:
@@ -242,20 +242,20 @@ def test_everything_in_one_chunk_is_not_measurable(tmp_path: Path) -> None:
     )
     run = one(tmp_path, row)
     assert run.streaming is False
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert run.counts.completed == 4  # suspicion changes no count
 
 
 def test_some_responses_in_one_chunk_make_tpot_unjudgeable(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(ttfts=[0.5, 0.2, 0.3, 0.4]))
     assert run.streaming is True
-    assert set(run.unsuitable) == {"tpot", "itl"}
+    assert set(run.doubted) == {"tpot", "itl"}
     assert "answers of several tokens that came in one piece, with a TPOT of about 0: 1" in notes(run)
 
 
 def test_a_long_prefill_before_a_few_tokens_is_streaming(tmp_path: Path) -> None:
     run = one(tmp_path, detailed(ttfts=[5.0] * 4, latencies=[5.04] * 4))  # TPOT 10 ms
-    assert (run.streaming, run.unsuitable) == (True, {})
+    assert (run.streaming, run.doubted) == (True, {})
 
 
 def test_a_non_streaming_aggregate_is_not_judged(tmp_path: Path) -> None:
@@ -263,14 +263,14 @@ def test_a_non_streaming_aggregate_is_not_judged(tmp_path: Path) -> None:
     blind = {"median_e2el_ms": ..., "mean_e2el_ms": ..., "p99_e2el_ms": ...}
     run = one(tmp_path, aggregate(**odd, median_e2el_ms=101.0))
     assert run.streaming is False
-    assert set(run.unsuitable) == {"ttft", "tpot", "itl"}
-    assert "ttft" in one(tmp_path, aggregate(**odd, **blind)).unsuitable
-    assert one(tmp_path, aggregate()).unsuitable == {}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert "ttft" in one(tmp_path, aggregate(**odd, **blind)).doubted
+    assert one(tmp_path, aggregate()).doubted == {}
 
 
 def test_single_token_outputs_have_no_tpot_percentile(shared: Path) -> None:
     (run,) = read(shared / "public-results/vllm/005_single_token_outputs_otl1.json")
-    assert "one token" in run.unsuitable["tpot"]
+    assert "one token" in run.doubted["tpot"]
     assert "tpot" not in run.tool_reported
     assert isinstance(run.evidence, Aggregate)
     assert set(run.evidence.summaries) == {"ttft"}
@@ -278,13 +278,13 @@ def test_single_token_outputs_have_no_tpot_percentile(shared: Path) -> None:
 
 def test_a_percentile_of_zero_is_no_measurement(tmp_path: Path) -> None:
     run = one(tmp_path, aggregate(median_ttft_ms=0.0))
-    assert "exactly 0" in run.unsuitable["ttft"]
+    assert "exactly 0" in run.doubted["ttft"]
     assert dict(run.tool_reported["ttft"].percentiles).keys() == {99.0}
 
 
 def test_a_metric_the_tool_was_not_asked_for_says_how_to_get_it(shared: Path) -> None:
     (run,) = read(shared / "public-results/vllm/001_bench_serve_v0251.json")
-    assert "--percentile-metrics" in run.unsuitable["e2e"]
+    assert "--percentile-metrics" in run.doubted["e2e"]
     assert isinstance(run.evidence, Aggregate)
     assert run.evidence.settled_by == "--save-detailed"
 

@@ -1,0 +1,38 @@
+"""Clock readings of rows: how long a run took, and on which day it was."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+import numpy as np
+
+from ..model import Floats
+
+_EPOCH = (1e9, 1e10)  # 2001 to 2286: else no Unix time
+_DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
+
+
+def span_s(start_s: Floats, end_s: Floats) -> float | None:
+    """First start to last end of those that are known; None where there is no such span."""
+    start_s, end_s = start_s[np.isfinite(start_s)], end_s[np.isfinite(end_s)]
+    span = float(end_s.max() - start_s.min()) if len(start_s) and len(end_s) else 0.0
+    return span if span > 0 else None
+
+
+def day(start_s: Floats | float | None) -> str | None:
+    """YYYY-MM-DD, in UTC, of the first of these Unix times; None where they are none."""
+    if start_s is None:
+        return None
+    known = np.atleast_1d(np.asarray(start_s, np.float64))
+    known = known[np.isfinite(known)]
+    first = float(known.min()) if len(known) else 0.0
+    if not _EPOCH[0] < first < _EPOCH[1]:
+        return None
+    return f"{datetime.fromtimestamp(first, timezone.utc):%Y-%m-%d}"
+
+
+def day_of(text: str | None) -> str | None:
+    """YYYY-MM-DD of a text that begins with a date (2026-11-29T14:55:32, 20261129-145532)."""
+    found = _DAY.match(text or "")
+    return "-".join(found.groups()) if found else None

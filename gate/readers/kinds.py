@@ -1,0 +1,94 @@
+"""Which of a tool's files a file is, which files belong to one run, and which of those is read.
+
+A reader lists its kinds, the richest first. Everything here follows from that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from ..errors import InputError
+from .source import Source
+
+
+class Kind(Struct, frozen=True):
+    """One kind of file a tool writes: known by its keys, its header, or how it begins where it is no JSON."""
+
+    name: str  # as the tool ends the file's name: what stands before it is the run's own
+    keys: frozenset[str] = frozenset()  # all of these at the top level of (the first of) its objects
+    any_of: frozenset[str] = frozenset()  # and one of these at least
+    without: frozenset[str] = frozenset()  # and none of these
+    header: frozenset[str] = frozenset()  # cells of a CSV's first line
+    begins: str = ""  # a pattern of how a text begins, or an object that is cut short
+    array: bool = False  # keys are those of the first element of a list
+    no_result: str = ""  # what it holds, where that is no result: "is the configuration of an AIPerf run"
+
+
+def kind_of(source: Source, kinds: Sequence[Kind]) -> Kind | None:
+    """The kind of a file; None for another tool's."""
+    return next((kind for kind in kinds if _fits(source, kind)), None)
+
+
+def _fits(source: Source, kind: Kind) -> bool:
+    shape = source.shape
+    if shape in ("broken", "text"):
+        if kind.header and shape == "text":
+            return kind.header <= set(source.header)
+        if not kind.begins:
+            return False
+        import re  # only here: this module is part of every start
+
+        return re.match(kind.begins, source.head, re.DOTALL) is not None
+    if kind.header or (shape == "array") is not kind.array or shape not in ("object", "objects", "array"):
+        return False
+    keys = source.keys
+    if not (kind.keys or kind.any_of) or not keys >= kind.keys or keys & kind.without:
+        return False
+    return not kind.any_of or bool(keys & kind.any_of)
+
+
+def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:
+    """Folder and prefix that the files of one run share; the whole path where its name is of no kind."""
+    if source.path is None:
+        return source.name
+    name = source.path.name.removesuffix(".gz")
+    usual = next((kind.name for kind in kinds if name.endswith(kind.name)), None)
+    return (str(source.path.parent), name.removesuffix(usual)) if usual else str(source.path)
+
+
+def beside(source: Source, kinds: Sequence[Kind], name: str) -> Source | None:
+    """The run's file of the kind called `name`, compressed or not."""
+    where = place(source, kinds)
+    if isinstance(where, str):
+        return None
+    return source.beside(where[1] + name) or source.beside(f"{where[1]}{name}.gz")
+
+
+def companions(
+    sources: Sequence[Source],
+    kinds: Sequence[Kind],
+    same: Callable[[Source, Source], bool] = lambda *_: False,
+) -> Mapping[Source, str]:
+    """All but the richest file of each run, and files without a result, each with why it is not read.
+
+    `same` says whether two files of other names are one run's, by their content.
+    """
+    known = {source: kind for source in sources if (kind := kind_of(source, kinds))}
+    results = [source for kind in kinds for source in known if known[source] is kind and not kind.no_result]
+    taken: dict[Source, str] = {}
+    for number, source in enumerate(results):
+        for richer in results[:number]:
+            if known[richer] is known[source] or richer in taken:
+                continue
+            if place(source, kinds) == place(richer, kinds) or same(richer, source):
+                taken[source] = f"its requests are in {richer.name}, which is read"
+    return taken | {source: kind.no_result for source, kind in known.items() if kind.no_result and results}
+
+
+def refuse(source: Source, kind: Kind | None, title: str, hint: str) -> InputError:
+    """Why a file that holds no result cannot be read."""
+    if kind is not None and kind.no_result:
+        return source.fail(kind.no_result, hint=hint)
+    return source.fault() or source.fail(f"is not a result of {title}", hint=hint)

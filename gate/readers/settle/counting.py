@@ -1,0 +1,89 @@
+"""How many requests there were, and what the tool itself says of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model import Doubt, Why
+from .case import AGAIN, EVERY, Case, Finding, richer
+
+
+def counts_agree(case: Case) -> Iterator[Finding]:
+    """The tool's counts are those of its rows; without rows they are stated and add up."""
+    rows, told, mine = case.rows, case.told, case.counts
+    if rows is None:
+        if told.counts is None:
+            why = f"the file does not say how many requests completed and failed; {richer(case)}"
+            yield Doubt(Why.COUNTS_UNKNOWN, ("attempted", "error_rate"), why)
+        elif (
+            mine.completed + mine.failed != mine.attempted
+            or min(mine.attempted, mine.completed, mine.failed) < 0
+        ):
+            why = (
+                f"contradicts itself: {mine.completed} completed and {mine.failed} failed are not"
+                f" {mine.attempted}"
+            )
+            raise case.source.fail(why, hint=AGAIN)
+        return
+    stated = told.counted
+    if stated is None:
+        return
+    both = None
+    if stated.completed is not None and stated.failed is not None:
+        both = stated.completed + stated.failed
+    total = stated.attempted if stated.attempted is not None else both
+    if total is not None and total != mine.attempted:
+        why = f"contradicts itself: it counts {total} requests, and {mine.attempted} have a row"
+        raise case.source.fail(why, stated.where, AGAIN)
+    if stated.completed is not None and mine.completed > stated.completed:
+        why = (
+            f"contradicts itself: it counts {stated.completed} completed requests, and"
+            f" {mine.completed} rows are complete"
+        )
+        raise case.source.fail(why, stated.where, AGAIN)
+    if stated.completed is not None and mine.completed < stated.completed:
+        yield f"the tool counts {stated.completed} completed, slo-gate {mine.completed}"
+    elif stated.completed is None and stated.failed is not None and stated.failed != mine.failed:
+        yield f"the tool counts {stated.failed} failures, slo-gate {mine.failed}"
+
+
+def nothing_lost(case: Case) -> Iterator[Finding]:
+    """Requests that were asked for and are not there may have failed."""
+    asked, counts = case.told.asked, case.counts
+    here = counts.attempted + counts.cancelled
+    if asked is None or asked <= here:
+        return
+    missing = asked - here
+    why = (
+        f"{asked:,} requests were asked for and {here:,} are in the file: the other {missing:,} may have"
+        f" failed; {AGAIN}"
+    )
+    yield Doubt(Why.LOST_ROWS, ("attempted",), why, requests=missing)
+
+
+def retried(case: Case) -> Iterator[Finding]:
+    """A failed attempt that was repeated inside a request is in no error rate; unknown is not none."""
+    retries = case.told.retries
+    if retries is None:
+        why = (
+            "nothing says whether the client repeated failed requests: failed attempts may be missing;"
+            " keep the configuration of the run beside the result"
+        )
+        yield Doubt(Why.RETRIES_UNKNOWN, ("error_rate",), why)
+    elif retries:
+        why = (
+            f"the client may have repeated each request up to {retries} times: failed attempts are not in the"
+            " file; run with retries off"
+        )
+        yield Doubt(Why.RETRIED, ("error_rate",), why)
+        yield f"failed attempts and the pauses after them (up to {retries} retries) are inside TTFT and E2E"
+
+
+def tool_verdict(case: Case) -> Iterator[Finding]:
+    """A tool's own word that its run is incomplete, cancelled or invalid is evidence against it."""
+    told = case.told
+    if told.valid is False:
+        because = f" ({told.invalid_because})" if told.invalid_because else ""
+        yield Doubt(
+            Why.TOOL_SAYS_INVALID, EVERY, f"{case.title} itself calls the run invalid{because}; run it again"
+        )

@@ -1,0 +1,31 @@
+"""Percentiles that tools state: checked, and what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model import METRICS, Aggregate, Doubt, Why
+from .. import ladders
+from .case import Case, Finding, richer
+
+
+def percentiles(case: Case) -> Iterator[Finding]:
+    """Percentiles ascend and are measurements; those of evidence are over the completed requests."""
+    for metric, summary in case.told.stated.items():
+        ladders.check(case.source, metric, summary)
+    if not isinstance(case.evidence, Aggregate) or not case.counts.completed:
+        return
+    evidence, completed = case.evidence, case.counts.completed
+    for metric, summary in evidence.summaries.items():
+        ladders.check(case.source, metric, summary, evidence.rounding_s)
+        if ladders.has_zero(metric, summary):
+            why = f"a percentile of exactly 0 is no measurement; {richer(case)}"
+            yield Doubt(Why.ZERO, (metric,), why)
+        n = summary.n
+        if n is not None and (n > completed or (n < completed and metric in ("ttft", "e2e"))):
+            why = f"{n:,} values stand behind {metric.upper()}, but {completed:,} requests completed"
+            yield Doubt(Why.POPULATION, (metric,), f"{why}; {richer(case)}")
+    for metric in METRICS:
+        if metric not in evidence.summaries:
+            why = f"the file states no percentile of {metric.upper()}; {richer(case)}"
+            yield Doubt(Why.ABSENT, (metric,), why)

@@ -1,0 +1,103 @@
+"""Output tokens: that there are some, that two counts of them agree, that no answer was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...model import Bools, Doubt, Floats, Histogram, Requests, Status, Why
+from .. import tables
+from .case import AGAIN, EVERY, Case, Finding, Marked
+
+_ALIKE = 0.8  # share of answers whose chunks or text must match their tokens before others are called cut
+_CUT = 0.5  # of what the tokens of an answer would have brought
+_CUT_LEAST = 3.0  # tokens that must be missing
+
+ONE_TOKEN = "every response had one token, so there is no time between tokens; ask for longer outputs"
+NO_TOKENS = (
+    "{}; if the endpoint makes none (embeddings, rerank), say so in the policy:"
+    " workload: {{output_tokens: none}}"
+)
+
+
+def some_tokens(case: Case) -> Iterator[Finding]:
+    """A completed request made at least one token, or the policy says that the endpoint makes none.
+
+    Rows without one failed already (tables.requests); a time to a first token shows that there was one.
+    """
+    completed, tokens = case.counts.completed, case.tokens
+    if case.rows is not None and case.rows.tokenless is not None and not completed:
+        yield NO_TOKENS.format("no request has an output token, so that each counts as failed")
+    if not completed:
+        return
+    if tokens is not None and case.rows is None and tokens < completed:
+        what = f"{tokens:,.0f} output tokens of {completed:,} completed requests: some made none"
+        yield Doubt(Why.NO_TOKENS, EVERY, NO_TOKENS.format(what if tokens else "no output token was made"))
+    elif tokens is None and not _token_seen(case):
+        what = "the file shows no sign of an output token: neither a count of them nor a time to the first"
+        yield Doubt(Why.NO_TOKENS, EVERY, NO_TOKENS.format(what))
+
+
+def _token_seen(case: Case) -> bool:
+    evidence = case.evidence
+    if isinstance(evidence, Requests):
+        return evidence.ttft_s is not None or evidence.output_tokens is not None
+    known = evidence.buckets if isinstance(evidence, Histogram) else evidence.summaries
+    return any(metric in known for metric in ("ttft", "tpot", "itl"))
+
+
+def tokens_agree(case: Case) -> Iterator[Finding]:
+    """Two counts of the same tokens are within 5 % of one another."""
+    rows, told = case.rows, case.told
+    if rows is None:
+        return
+    if told.recount is not None:
+        yield from tables.token_note(rows, *told.recount)
+    total, stated = tables.output_total(rows), told.output_tokens
+    if not total or not stated or abs(total - stated) <= tables.MISMATCH * stated:
+        return
+    why = f"output tokens: the rows sum to {total:.0f}, the file's total says {stated:.0f}"
+    yield Doubt(Why.TOKENS_DISAGREE, ("tpot", "throughput"), f"{why}; {AGAIN}")
+    yield why
+
+
+def nothing_cut(case: Case) -> Iterator[Finding]:
+    """Answers that stop short of the tokens they are credited with, where the others' match theirs."""
+    rows = case.rows
+    if rows is None or rows.output_tokens is None:
+        return
+    for what, amount in (("chunks", case.told.pieces), ("characters", case.told.characters)):
+        cut = None if amount is None else _cut(rows, amount)
+        if cut is None or not cut.any():
+            continue
+        number = int(cut.sum())
+        why = (
+            f"{number:,} answers stop short: their {what} are less than half of what as many output tokens"
+            " bring in the other answers, as after an error inside the stream; look into the server's log"
+        )
+        of = ("tpot", "e2e", "goodput", "error_rate", "throughput")
+        yield Marked(Doubt(Why.CUT_ROWS, of, why, number), "failed", cut)
+        return
+
+
+def _cut(rows: Requests, amount: Floats) -> Bools | None:
+    """Rows whose `amount` is far below that of their tokens; None where most rows' varies as much."""
+    assert rows.output_tokens is not None
+    tokens = rows.output_tokens
+    known = (rows.status == Status.COMPLETED) & np.isfinite(amount) & (tokens > 1)
+    if not known.any():
+        return None
+    share = np.where(known, amount, 0.0) / np.where(known, tokens, 1.0)
+    typical = float(np.median(share[known]))
+    if typical <= 0:
+        return None
+    alike = known & (np.abs(share - typical) <= (1 - _CUT) * typical)
+    short: Bools = known & (share < _CUT * typical) & (tokens - amount / typical >= _CUT_LEAST)
+    return short if alike.sum() >= _ALIKE * known.sum() else None
+
+
+def one_token(case: Case) -> Iterator[Finding]:
+    """Answers of one token have no time between tokens."""
+    if case.rows is None and case.counts.completed and case.tokens == case.counts.completed:
+        yield Doubt(Why.ONE_TOKEN, ("tpot", "itl"), ONE_TOKEN)

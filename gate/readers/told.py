@@ -1,0 +1,69 @@
+"""What a reader tells of one run, once its file is decoded: everything optional, in base units.
+
+`settle` makes the Run of it. A reader that leaves a field out says that its file does not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from ..model import Counts, Doubt, Evidence, Floats, Load, Summary
+
+
+class Told(Struct, frozen=True, kw_only=True, eq=False):
+    """One measured load point as a tool tells it. Seconds, tokens, requests."""
+
+    format: str  # e.g. "vllm detailed"
+    evidence: Evidence
+    # Failed attempts that the client may have repeated inside a request, at most, for each; None: nothing
+    # says whether it did. No default: a reader must know its tool.
+    retries: int | None
+    tool: str = ""  # where a file is of another tool than its reader's NAME
+    # Without rows: how many of each kind, as stated; None: not stated, so that nothing can pass.
+    counts: Counts | None = None
+    asked: int | None = None  # requests the run was to send, where only their number was to end it
+    # With rows: what the tool counts itself. In `counted`, None for a number that it does not state.
+    counted: Counted | None = None
+    output_tokens: float | None = None  # total over completed requests, as stated beside rows or without
+    duration_s: float | None = None
+    load: Load | None = None
+    level: str = ""  # a phase or level of a file with several: those of two names never pool
+    model: str | None = None
+    version: str | None = None
+    hardware: str | None = None
+    interaction: str | None = None
+    scenario: str | None = None
+    date: str | None = None  # YYYY-MM-DD
+    tokenizer: str | None = None
+    prompts: int | None = None  # different prompt texts
+    # How answers came. `streamed` is what the file says; what the rows show is looked at in any case.
+    streamed: bool | None = None
+    stream_with: str = "run with streaming on"  # the remedy where there is no first token
+    has_gaps: bool = False  # whether the file holds the gaps between chunks, decoded or not
+    pieces: Floats | None = None  # chunks with content each answer came in
+    characters: Floats | None = None  # of the text of each answer
+    late_p99_s: float | None = None  # from the time a request was due to its start, in the client
+    # Another count of the same rows' output tokens: (column, whose is used, whose it is).
+    recount: tuple[Floats, str, str] | None = None
+    # What the tool states itself.
+    stated: Mapping[str, Summary] = field(default_factory=dict)  # metric -> its statistics
+    method: str | Mapping[str, str] = ""  # of its percentiles, also by metric
+    goodput: str = ""  # what it calls goodput, as a clause: "90.0% of completed requests, by ttft 500 ms"
+    valid: bool | None = None  # its own verdict on its run
+    invalid_because: str = ""
+    hides_stream_errors: bool = False  # an error inside a 200 stream is recorded as a success
+    definitions: Mapping[str, str] | None = None  # where a file's differ from the card's
+    messages: Sequence[str] = ()  # with rows: what each failed with, "" where it did not
+    doubts: tuple[Doubt, ...] = ()  # what only this format knows
+    notes: tuple[str, ...] = ()
+
+
+class Counted(Struct, frozen=True):
+    """How many requests of each kind the tool counts beside its rows; None where it does not say."""
+
+    completed: int | None = None
+    failed: int | None = None
+    attempted: int | None = None
+    where: str = ""  # the key, for messages
