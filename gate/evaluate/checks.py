@@ -44,11 +44,11 @@ def uncounted(runs: Sequence[Prepared]) -> str:
 
     Failures may be missing from such a file: what it holds can prove a FAIL and never a PASS.
     """
-    blind = [one.run for one in runs if "attempted" in one.run.unsuitable]
+    blind = [one.run for one in runs if "attempted" in one.run.doubted]
     if not blind:
         return ""
     more = f" (and {len(blind) - 1} more runs)" if len(blind) > 1 else ""
-    return f"{blind[0].input}{more}: {blind[0].unsuitable['attempted']}"
+    return f"{blind[0].input}{more}: {blind[0].doubted['attempted']}"
 
 
 def check(objective: Objective, verdict: Verdict, reason: str, **facts: object) -> Check:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Run, Status
-from gate.readers import READERS
+from gate.readers import READERS, runs_of
 from gate.readers.source import Source
 
 EXACT = 1e-12
@@ -29,7 +29,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 def read(reader: ModuleType, path: Path, *, gaps: bool = False) -> list[Run]:
     opened = source(path, gaps=gaps)
     assert reader.sniff(opened)
-    return list(reader.read(opened))
+    return list(runs_of(reader, opened))
 
 
 def objects(path: Path) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ def assert_input_error_or_consistent(reader: ModuleType, path: Path, *, gaps: bo
     refused: InputError | None = None
     runs: Sequence[Run] = ()
     try:
-        runs = reader.read(opened) if reader.sniff(opened) else ()
+        runs = runs_of(reader, opened) if reader.sniff(opened) else ()
     except InputError as error:
         refused = error
     for run in runs:

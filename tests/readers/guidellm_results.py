@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.model import Requests, Run
-from gate.readers import guidellm
+from gate.readers import guidellm, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -23,7 +23,7 @@ def source(path: Path) -> Source:
 
 
 def read(path: Path) -> list[Run]:
-    return list(guidellm.read(source(path)))
+    return list(runs_of(guidellm, source(path)))
 
 
 def one(path: Path) -> Run:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.model import Requests, Run
-from gate.readers import inference_perf
+from gate.readers import inference_perf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -23,7 +23,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 
 def read(path: Path, *, gaps: bool = False) -> list[Run]:
-    return list(inference_perf.read(source(path, gaps=gaps)))
+    return list(runs_of(inference_perf, source(path, gaps=gaps)))
 
 
 def one(path: Path, *, gaps: bool = False) -> Run:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gate.model import Requests, Run
 from gate.readers import mlperf_endpoints as reader
+from gate.readers import runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -22,7 +23,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 
 def read(path: Path, *, gaps: bool = False) -> Run:
-    (run,) = reader.read(source(path, gaps=gaps))
+    (run,) = runs_of(reader, source(path, gaps=gaps))
     return run
 
 

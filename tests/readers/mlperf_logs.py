@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.model import Requests, Run
-from gate.readers import mlperf
+from gate.readers import mlperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -24,7 +24,7 @@ def source(path: Path) -> Source:
 
 
 def read(path: Path) -> Run:
-    (run,) = mlperf.read(source(path))
+    (run,) = runs_of(mlperf, source(path))
     return run
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import aiperf
+from gate.readers import aiperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -37,7 +37,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 
 def read(path: Path, *, gaps: bool = False) -> Run:
-    (run,) = aiperf.read(source(path, gaps=gaps))
+    (run,) = runs_of(aiperf, source(path, gaps=gaps))
     return run
 
 

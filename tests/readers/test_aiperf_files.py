@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run
-from gate.readers import aiperf
+from gate.readers import aiperf, runs_of
 from gate.readers.source import Source
 from tests.readers.test_aiperf import HERE, made, read, records, row, rows, said, source
 
@@ -89,7 +89,7 @@ def test_a_side_file_alone_is_no_result(tmp_path: Path, document: dict[str, Any]
     assert aiperf.sniff(source(path))
     assert aiperf.companions([source(path)]) == {}
     with pytest.raises(InputError, match="not a result"):
-        aiperf.read(source(path))
+        runs_of(aiperf, source(path))
 
 
 def test_the_aggregate_of_the_warmup_is_not_the_measurement() -> None:
@@ -197,7 +197,7 @@ def test_failures_hidden_in_one_of_several_phases_are_missed(tmp_path: Path) -> 
     counts = {"request_count": {"unit": "requests", "avg": 2.0}, "error_request_count": {"avg": 1.0}}
     write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {}} | counts)
     with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 1"):
-        aiperf.read(source(path))
+        runs_of(aiperf, source(path))
 
 
 def test_a_request_cut_off_without_an_error_may_be_counted_as_completed_or_not(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_each_measured_phase_is_a_run_of_its_own(tmp_path: Path) -> None:
     path = made(tmp_path / "x.jsonl", lines)
     phases = [{"kind": "warmup", "rate": 1.0}, {"concurrency": 4}, {"rate": 8.0, "concurrency": 64}]
     write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {"phases": phases}})
-    first, second = aiperf.read(source(path, gaps=True))
+    first, second = runs_of(aiperf, source(path, gaps=True))
     assert (first.load, second.load) == (Load(concurrency=4), Load(request_rate=8.0, cap=64))
     assert (first.counts.attempted, first.counts.warmup, second.counts.attempted) == (2, 1, 3)
     assert rows(second).gaps is not None
@@ -387,7 +387,7 @@ def test_a_field_of_the_wrong_type_is_named(
         parent = parent[key]
     parent[where[-1]] = value
     with pytest.raises(InputError) as caught:
-        aiperf.read(source(made(tmp_path / "a.jsonl", [line, row()])))
+        runs_of(aiperf, source(made(tmp_path / "a.jsonl", [line, row()])))
     assert message in str(caught.value)
 
 
@@ -411,7 +411,7 @@ def consistent(path: Path) -> None:
     refusal: InputError | None = None
     runs: Sequence[Run] = []
     try:
-        runs = aiperf.read(one) if aiperf.sniff(one) else []
+        runs = runs_of(aiperf, one) if aiperf.sniff(one) else []
     except InputError as error:
         refusal = error
     assert refusal is None or (refusal.message and refusal.where.startswith(path.name))

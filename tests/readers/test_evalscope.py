@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import evalscope
+from gate.readers import evalscope, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -44,7 +44,7 @@ def database(folder: Path) -> Path:
 def read(path: Path, *, gaps: bool = False) -> Run:
     opened = source(path, gaps=gaps)
     assert evalscope.sniff(opened)
-    (run,) = evalscope.read(opened)
+    (run,) = runs_of(evalscope, opened)
     return run
 
 
@@ -266,7 +266,7 @@ def test_a_database_that_is_still_written_is_refused(tmp_path: Path, suffix: str
     path = write(tmp_path, [row()])
     (tmp_path / f"benchmark_data.db{suffix}").write_bytes(b"x")
     with pytest.raises(InputError, match="still being written"):
-        evalscope.read(source(path))
+        runs_of(evalscope, source(path))
 
 
 def test_warm_up_requests_are_told() -> None:
@@ -405,13 +405,13 @@ def test_the_database_covers_what_lies_beside_it() -> None:
 def test_rows_of_another_run_than_the_summary_are_an_error(tmp_path: Path) -> None:
     shutil.copy(TYPICAL / "benchmark_summary.json", tmp_path)
     with pytest.raises(InputError, match="1 rows with 0 failed here, 30 requests with 0 failed there"):
-        evalscope.read(source(write(tmp_path, [row()])))
+        runs_of(evalscope, source(write(tmp_path, [row()])))
 
 
 def test_percentiles_without_their_summary_are_an_error(tmp_path: Path) -> None:
     shutil.copy(TYPICAL / "benchmark_percentile.json", tmp_path)
     with pytest.raises(InputError, match="does not say how many requests"):
-        evalscope.read(source(tmp_path / "benchmark_percentile.json"))
+        runs_of(evalscope, source(tmp_path / "benchmark_percentile.json"))
 
 
 def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
@@ -432,7 +432,7 @@ def test_a_database_cut_short_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / "benchmark_data.db")
     assert evalscope.sniff(file)
     with pytest.raises(InputError, match="damaged or cut short"):
-        evalscope.read(file)
+        runs_of(evalscope, file)
 
 
 def test_a_database_without_rows_is_an_error() -> None:
@@ -446,10 +446,10 @@ def test_a_database_cut_or_overwritten_anywhere_is_no_traceback(tmp_path: Path) 
         path = tmp_path / f"{number}.db"
         path.write_bytes(whole[:offset])
         with pytest.raises(InputError):
-            evalscope.read(source(path, gaps=True))
+            runs_of(evalscope, source(path, gaps=True))
         path.write_bytes(whole[:offset] + b"\xff" * 40 + whole[offset + 40 :])
         try:
-            (run,) = evalscope.read(source(path, gaps=True))
+            (run,) = runs_of(evalscope, source(path, gaps=True))
         except InputError:
             continue
         assert run.counts.attempted == run.counts.completed + run.counts.failed
@@ -461,7 +461,7 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
         made.execute("ALTER TABLE result RENAME COLUMN latency TO took")
     made.close()
     with pytest.raises(InputError, match="no column latency"):
-        evalscope.read(source(path))
+        runs_of(evalscope, source(path))
 
 
 @pytest.mark.parametrize(
@@ -477,7 +477,7 @@ def test_a_summary_that_cannot_be_is_an_error(tmp_path: Path, changes: dict[str,
     path = tmp_path / "benchmark_summary.json"
     path.write_text(json.dumps(said(TYPICAL) | changes))
     with pytest.raises(InputError, match=message):
-        evalscope.read(source(path))
+        runs_of(evalscope, source(path))
 
 
 @pytest.mark.parametrize("named", ["101%", "often", None])
@@ -486,7 +486,7 @@ def test_a_percentile_that_is_none_is_an_error(tmp_path: Path, named: str | None
     path = tmp_path / "benchmark_percentile.json"
     path.write_text(json.dumps([{"Percentiles": named, "TTFT (ms)": 100.0}]))
     with pytest.raises(InputError, match="is no percentile"):
-        evalscope.read(source(path))
+        runs_of(evalscope, source(path))
 
 
 def test_json_cut_anywhere_is_an_input_error(tmp_path: Path) -> None:
@@ -498,7 +498,7 @@ def test_json_cut_anywhere_is_an_input_error(tmp_path: Path) -> None:
             path.unlink(missing_ok=True)
             path.write_bytes(whole[:offset])
             with pytest.raises(InputError):
-                evalscope.read(source(path))
+                runs_of(evalscope, source(path))
 
 
 @pytest.mark.parametrize(
@@ -543,4 +543,4 @@ def test_a_view_named_result_is_refused_and_never_computed(tmp_path: Path) -> No
             " 9 AS completion_tokens, 9 AS prompt_tokens, 1 AS success, '[]' AS inter_token_latencies FROM n"
         )
     with pytest.raises(InputError, match="is no table"):
-        evalscope.read(Source(path, path.name))
+        runs_of(evalscope, Source(path, path.name))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Load, Requests, Run, Status
-from gate.readers import genai_bench
+from gate.readers import genai_bench, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -36,7 +36,7 @@ def run_file(case: str) -> Path:
 def read(path: Path) -> Run:
     opened = source(path)
     assert genai_bench.sniff(opened)
-    (run,) = genai_bench.read(opened)
+    (run,) = runs_of(genai_bench, opened)
     return run
 
 
@@ -291,7 +291,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 def test_the_metadata_is_no_result(shared: Path, tmp_path: Path) -> None:
     public = shared / "public-results" / "genai_bench" / "004_experiment_metadata.json"
     with pytest.raises(InputError, match="holds no request"):
-        genai_bench.read(source(public))
+        runs_of(genai_bench, source(public))
     renamed = tmp_path / "about.json"
     shutil.copy(CASES / "typical" / "experiment_metadata.json", renamed)
     about, run = source(renamed), source(run_file("typical"))
@@ -303,7 +303,7 @@ def test_the_metadata_is_no_result(shared: Path, tmp_path: Path) -> None:
 def test_a_list_shorter_than_its_counts_contradicts_itself(shared: Path) -> None:
     public = shared / "public-results" / "genai_bench" / "005_mock_run_data.json"
     with pytest.raises(InputError, match="32 requests, 32 completed and 0 failed, its list has 2 rows"):
-        genai_bench.read(source(public))
+        runs_of(genai_bench, source(public))
 
 
 # ---- malformed ----------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_a_file_cut_short_is_claimed_and_says_so() -> None:
     file = source(run_file("truncated"))
     assert genai_bench.sniff(file)
     with pytest.raises(InputError, match="ends in the middle"):
-        genai_bench.read(file)
+        runs_of(genai_bench, file)
 
 
 def test_a_file_without_rows_is_an_error() -> None:
@@ -327,7 +327,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path) -> None:
         path = tmp_path / f"{offset}.json"
         path.write_bytes(whole[:offset])
         with pytest.raises(InputError):
-            genai_bench.read(source(path))
+            runs_of(genai_bench, source(path))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import genai_perf
+from gate.readers import genai_perf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -30,7 +30,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 
 def read(path: Path, *, gaps: bool = False) -> Run:
-    (run,) = genai_perf.read(source(path, gaps=gaps))
+    (run,) = runs_of(genai_perf, source(path, gaps=gaps))
     return run
 
 

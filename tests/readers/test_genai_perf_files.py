@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run
-from gate.readers import aiperf, genai_perf
+from gate.readers import aiperf, genai_perf, runs_of
 from gate.readers.source import Source
 from tests.readers.test_genai_perf import (
     CASES,
@@ -88,7 +88,7 @@ def test_each_experiment_is_a_run(tmp_path: Path) -> None:
     first = {"experiment": {"mode": "concurrency", "value": 1}, "requests": [words(10)]}
     second = {"experiment": {"mode": "request_rate", "value": 2.5}, "requests": [words(10), words(20)]}
     path = made(tmp_path / "a.json", [], experiments=[first, second])
-    one, two = genai_perf.read(source(path))
+    one, two = runs_of(genai_perf, source(path))
     assert (one.load, two.load) == (Load(concurrency=1), Load(request_rate=2.5))
     assert (one.counts.attempted, two.counts.attempted) == (1, 2)
 
@@ -190,7 +190,7 @@ def consistent(path: Path) -> None:
     refusal: InputError | None = None
     runs: Sequence[Run] = []
     try:
-        runs = genai_perf.read(one) if genai_perf.sniff(one) else []
+        runs = runs_of(genai_perf, one) if genai_perf.sniff(one) else []
     except InputError as error:
         refusal = error
     assert refusal is None or (refusal.message and refusal.where.startswith(path.name))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Counts, Load, Requests, Run, Status
-from gate.readers import generic
+from gate.readers import generic, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
@@ -31,7 +31,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 
 def read(path: Path, *, gaps: bool = False) -> Run:
-    (run,) = generic.read(source(path, gaps=gaps))
+    (run,) = runs_of(generic, source(path, gaps=gaps))
     return run
 
 
@@ -302,7 +302,7 @@ def test_gaps_are_decoded_only_when_they_are_wanted(tmp_path: Path) -> None:
 
 def test_gaps_follow_their_requests_into_the_runs(tmp_path: Path) -> None:
     path = jsonl(tmp_path, *[row(run=number % 2, itl_s=[number / 10] * (number + 1)) for number in range(4)])
-    first, second = generic.read(source(path, gaps=True))
+    first, second = runs_of(generic, source(path, gaps=True))
     for run, values, offsets in (
         (first, [0.0, 0.2, 0.2, 0.2], [0, 1, 4]),
         (second, [0.1, 0.1, 0.3, 0.3, 0.3, 0.3], [0, 2, 6]),
@@ -342,7 +342,7 @@ def test_rows_are_split_by_run_and_load_in_order_of_appearance(tmp_path: Path) -
         row(run="b", concurrency=16),
         row(run="b", concurrency="8", error="x"),
     )
-    runs = generic.read(source(path))
+    runs = runs_of(generic, source(path))
     assert [(run.load, run.counts.attempted, run.counts.failed) for run in runs] == [
         (Load(concurrency=8), 2, 1),
         (Load(concurrency=8), 1, 0),
@@ -390,7 +390,7 @@ def test_blank_run_and_load_columns_are_one_run(tmp_path: Path) -> None:
 def test_a_row_that_could_belong_to_several_runs_is_an_error(tmp_path: Path) -> None:
     path = jsonl(tmp_path, row(concurrency=8), row(concurrency=16), {"error": "reset"})
     with pytest.raises(InputError, match="line 3: the row has no concurrency, and others have 2"):
-        generic.read(source(path))
+        runs_of(generic, source(path))
 
 
 def test_constants_are_the_facts_of_the_run(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_constants_are_the_facts_of_the_run(tmp_path: Path) -> None:
 def test_a_constant_that_changes_within_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='line 3: model changes from "a" to "b" within one run'):
         read(jsonl(tmp_path, row(model="a"), row(), row(model="b")))
-    runs = generic.read(source(jsonl(tmp_path, row(model="a", run=1), row(model="b", run=2))))
+    runs = runs_of(generic, source(jsonl(tmp_path, row(model="a", run=1), row(model="b", run=2))))
     assert [run.model for run in runs] == ["a", "b"]
 
 
@@ -736,7 +736,7 @@ def test_a_file_cut_short_names_the_line() -> None:
 )
 def test_a_broken_file_says_what_and_where(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        generic.read(source(put(tmp_path, content, ".txt")))
+        runs_of(generic, source(put(tmp_path, content, ".txt")))
     assert message in str(caught.value)
 
 
@@ -771,7 +771,7 @@ def test_any_rows_give_consistent_runs_or_an_input_error(
 ) -> None:
     path = jsonl(tmp_path, *(row(**change) for change in changes))
     try:
-        runs = generic.read(source(path, gaps=True))
+        runs = runs_of(generic, source(path, gaps=True))
     except InputError:
         return
     held = 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests
-from gate.readers import guidellm
+from gate.readers import guidellm, runs_of
 from gate.readers.source import Source
 from tests.readers.guidellm_results import HERE, benchmark, of, read, report, row, source, stat, written
 
@@ -26,7 +26,7 @@ def test_an_empty_and_a_truncated_report_are_refused() -> None:
         broken = source(HERE / case / "benchmarks.json")
         assert not guidellm.sniff(broken)
         with pytest.raises(InputError):
-            guidellm.read(broken)
+            runs_of(guidellm, broken)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_percentiles_that_do_not_ascend_are_refused(tmp_path: Path) -> None:
 def consistent(path: Path) -> None:
     """Any file gives an InputError or runs whose counts are those of their rows."""
     try:
-        runs = guidellm.read(source(path)) if guidellm.sniff(source(path)) else []
+        runs = runs_of(guidellm, source(path)) if guidellm.sniff(source(path)) else []
     except InputError as error:
         assert error.message
         return

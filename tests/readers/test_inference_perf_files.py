@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests
-from gate.readers import inference_perf
+from gate.readers import inference_perf, runs_of
 from tests.readers.inference_perf_results import (
     HERE,
     REQUESTS,
@@ -171,7 +171,7 @@ def consistent(path: Path) -> None:
     """Any file gives an InputError or runs whose counts are those of their rows."""
     try:
         one = source(path, gaps=True)
-        runs = inference_perf.read(one) if inference_perf.sniff(one) else []
+        runs = runs_of(inference_perf, one) if inference_perf.sniff(one) else []
     except InputError as error:
         assert error.message
         return

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Counts, Load, Run
-from gate.readers import claim, inferencex
+from gate.readers import claim, inferencex, runs_of
 from tests.conftest import FIXTURES
 from tests.readers import forks
 from tests.readers.forks import notes, objects, source, written
@@ -311,7 +311,7 @@ def test_an_empty_list_is_claimed_by_nobody_and_holds_no_row() -> None:
     path = HERE / "empty" / "agg_bmk.json"
     assert not inferencex.sniff(source(path))
     with pytest.raises(InputError, match="holds no row"):
-        inferencex.read(source(path))
+        runs_of(inferencex, source(path))
 
 
 def test_a_truncated_file_is_an_input_error() -> None:
@@ -324,7 +324,7 @@ def test_a_list_cut_anywhere_is_an_input_error(tmp_path: Path, share: float) -> 
     whole = json.dumps([fixed(), agentic()])
     path = written(tmp_path, whole[: int(len(whole) * share)], "agg_bmk.json")
     with pytest.raises(InputError):
-        inferencex.read(source(path))
+        runs_of(inferencex, source(path))
 
 
 def test_a_list_with_something_else_in_it_is_refused(tmp_path: Path) -> None:

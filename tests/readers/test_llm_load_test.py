@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Floats, Load, Requests, Run, Status
-from gate.readers import llm_load_test
+from gate.readers import llm_load_test, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -30,7 +30,7 @@ def source(path: Path) -> Source:
 def read(path: Path) -> Run:
     opened = source(path)
     assert llm_load_test.sniff(opened)
-    (run,) = llm_load_test.read(opened)
+    (run,) = runs_of(llm_load_test, opened)
     return run
 
 
@@ -246,7 +246,7 @@ def test_a_file_cut_short_is_its_own_and_refused() -> None:
     ("parts", "why"),
     [
         ({"results": []}, "holds no requests"),
-        ({"summary": {"total_requests": 2}}, "contradicts itself: 1 requests, its summary says 2"),
+        ({"summary": {"total_requests": 2}}, "contradicts itself: it counts 2 requests, and 1 have a row"),
         ({"config": {"load_options": {"type": "rps", "rps": 0}}}, "a rate of 0.0 sends nothing"),
         ({"config": {"load_options": {"concurrency": 0}}}, "a concurrency of 0 sends nothing"),
         ({"results": [{"user_id": 1, "response_time": 1.0}]}, "missing required field"),
@@ -255,7 +255,7 @@ def test_a_file_cut_short_is_its_own_and_refused() -> None:
 )
 def test_what_cannot_be_true_is_refused(parts: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=why):
-        llm_load_test.read(source(write(tmp_path, row(), **parts)))
+        runs_of(llm_load_test, source(write(tmp_path, row(), **parts)))
 
 
 def test_another_tools_results_are_not_claimed(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_another_tools_results_are_not_claimed(tmp_path: Path) -> None:
 )
 def test_no_cell_breaks_the_reader(tmp_path: Path, cells: dict[str, Any]) -> None:
     try:
-        run = llm_load_test.read(source(write(tmp_path, row(), row(**cells))))[0]
+        run = runs_of(llm_load_test, source(write(tmp_path, row(), row(**cells))))[0]
     except InputError as error:
         assert error.where
         return

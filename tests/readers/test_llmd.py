@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Aggregate, Counts, Load, Run
-from gate.readers import llmd
+from gate.readers import llmd, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -36,7 +36,7 @@ def source(path: Path) -> Source:
 
 
 def read(path: Path) -> Run:
-    (run,) = llmd.read(source(path))
+    (run,) = runs_of(llmd, source(path))
     return run
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import llmeter
+from gate.readers import llmeter, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -36,7 +36,7 @@ def responses(case: str) -> Path:
 def read_all(path: Path) -> list[Run]:
     opened = source(path)
     assert llmeter.sniff(opened)
-    return list(llmeter.read(opened))
+    return list(runs_of(llmeter, opened))
 
 
 def read(path: Path) -> Run:
@@ -330,20 +330,20 @@ def test_statistics_under_another_name_are_covered_by_their_numbers(shared: Path
 @pytest.mark.parametrize("name", ["summary.json", "run_config.json"])
 def test_a_side_file_is_no_result(name: str) -> None:
     with pytest.raises(InputError, match="of an LLMeter run"):
-        llmeter.read(source(CASES / "typical" / name))
+        runs_of(llmeter, source(CASES / "typical" / name))
 
 
 def test_rows_of_another_run_than_the_statistics_are_an_error(tmp_path: Path) -> None:
     shutil.copy(responses("failures"), tmp_path / "responses.jsonl.gz")
     shutil.copy(CASES / "typical" / "stats.json", tmp_path)
     with pytest.raises(InputError, match=r"contradicts stats\.json beside it"):
-        llmeter.read(source(tmp_path / "responses.jsonl.gz"))
+        runs_of(llmeter, source(tmp_path / "responses.jsonl.gz"))
 
 
 def test_rows_lost_from_the_file_are_an_error(tmp_path: Path) -> None:
     shutil.copy(CASES / "typical" / "summary.json", tmp_path)
     with pytest.raises(InputError, match="40 rows here, 150 requests there"):
-        llmeter.read(source(write(tmp_path, objects(responses("typical"))[:40])))
+        runs_of(llmeter, source(write(tmp_path, objects(responses("typical"))[:40])))
 
 
 def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
@@ -365,13 +365,13 @@ def test_a_file_cut_in_a_line_is_claimed_and_says_so() -> None:
     file = source(responses("truncated"))
     assert llmeter.sniff(file)
     with pytest.raises(InputError, match="ends in the middle"):
-        llmeter.read(file)
+        runs_of(llmeter, file)
 
 
 def test_an_empty_file_is_an_error() -> None:
     assert not llmeter.sniff(source(responses("empty")))
     with pytest.raises(InputError, match="no responses"):
-        llmeter.read(source(responses("empty")))
+        runs_of(llmeter, source(responses("empty")))
 
 
 def test_a_file_cut_anywhere_keeps_whole_rows_or_is_an_error(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_file_cut_anywhere_keeps_whole_rows_or_is_an_error(tmp_path: Path) -> 
         path = tmp_path / f"{offset}.jsonl"
         path.write_bytes(whole[:offset])
         try:
-            (run,) = llmeter.read(source(path))
+            (run,) = runs_of(llmeter, source(path))
         except InputError:
             continue
         assert whole[offset : offset + 1] in (b"\n", b"{")  # only between two rows

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import llmperf
+from gate.readers import llmperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
@@ -31,7 +31,7 @@ def source(path: Path) -> Source:
 
 
 def read(path: Path) -> Run:
-    (run,) = llmperf.read(source(path))
+    (run,) = runs_of(llmperf, source(path))
     return run
 
 
@@ -363,7 +363,7 @@ def test_a_file_cut_short_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / f"{STEM}_individual_responses.json")
     assert llmperf.sniff(file)
     with pytest.raises(InputError, match="ends in the middle"):
-        llmperf.read(file)
+        runs_of(llmperf, file)
 
 
 def test_a_list_without_rows_is_an_error() -> None:
@@ -434,7 +434,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, case: str, kind: 
         path = tmp_path / f"{offset}_{kind}.json"
         path.write_bytes(whole[:offset])
         with pytest.raises(InputError):
-            llmperf.read(source(path))
+            runs_of(llmperf, source(path))
 
 
 # A file that is read is mapped into memory: it must not be written again, so each example has its own.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Floats, Load, Requests, Run, Status
-from gate.readers import lmbenchmark
+from gate.readers import lmbenchmark, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -32,7 +32,7 @@ def source(path: Path) -> Source:
 def read(path: Path) -> Run:
     opened = source(path)
     assert lmbenchmark.sniff(opened)
-    (run,) = lmbenchmark.read(opened)
+    (run,) = runs_of(lmbenchmark, opened)
     return run
 
 
@@ -241,7 +241,7 @@ def test_a_file_cut_in_a_line_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / "summary.csv")
     assert lmbenchmark.sniff(file)
     with pytest.raises(InputError, match="cut short"):
-        lmbenchmark.read(file)
+        runs_of(lmbenchmark, file)
 
 
 def test_a_header_alone_is_an_error() -> None:
@@ -257,7 +257,7 @@ def test_a_file_cut_anywhere_keeps_whole_lines_or_is_an_error(tmp_path: Path, na
         path = tmp_path / f"{offset}.csv"
         path.write_bytes(whole[:offset])
         try:
-            (run,) = lmbenchmark.read(source(path))
+            (run,) = runs_of(lmbenchmark, source(path))
         except InputError:
             continue
         assert whole[offset - 1 : offset] == b"\n"
@@ -270,7 +270,7 @@ def test_a_file_without_one_of_its_columns_is_not_claimed(tmp_path: Path, key: s
     path.write_text(path.read_text().replace(key, "other", 1))
     assert not lmbenchmark.sniff(source(path))
     with pytest.raises(InputError, match="has not the columns"):
-        lmbenchmark.read(source(path))
+        runs_of(lmbenchmark, source(path))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.readers import mlperf_endpoints as reader
+from gate.readers import runs_of
 from tests.readers.mlperf_endpoints_files import (
     CASES,
     EVENTS,
@@ -53,7 +54,7 @@ def test_side_files_under_other_names_are_claimed_and_are_no_results(shared: Pat
     for side in sides:
         assert reader.sniff(source(side))
         with pytest.raises(InputError, match="not a result"):
-            reader.read(source(side))
+            runs_of(reader, source(side))
     sources = [source(path) for path in (*sides, folder / EVENTS)]
     assert set(reader.companions(sources)) == set(sources[:-1])
 
@@ -83,7 +84,7 @@ def test_a_file_cut_short_says_so() -> None:
     assert reader.sniff(events)
     for file in (events, source(CASES / "truncated" / "result_summary.json")):
         with pytest.raises(InputError, match=r"ends in the middle|not a result"):
-            reader.read(file)
+            runs_of(reader, file)
 
 
 def test_a_session_without_an_end_is_an_error(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_run_without_a_sample_is_an_error(tmp_path: Path) -> None:
         read(write(tmp_path, session(), EVENTS))
     assert not reader.sniff(source(CASES / "empty" / EVENTS))
     with pytest.raises(InputError, match="not a result"):
-        reader.read(source(CASES / "empty" / EVENTS))
+        runs_of(reader, source(CASES / "empty" / EVENTS))
 
 
 @pytest.mark.parametrize("name", [EVENTS, "result_summary.json"])
@@ -110,7 +111,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, name: str) -> Non
         path = tmp_path / f"{number}_{name}"
         path.write_bytes(whole[:offset])
         with pytest.raises(InputError):
-            reader.read(source(path))
+            runs_of(reader, source(path))
 
 
 @pytest.mark.parametrize(

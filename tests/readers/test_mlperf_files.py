@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.readers import mlperf
+from gate.readers import mlperf, runs_of
 from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE, copy, edited, read, said_by, source
 
 ACCURACY = "mlperf_log_accuracy.json"
@@ -78,7 +78,7 @@ def test_an_accuracy_run_is_no_result_and_is_skipped_beside_one(tmp_path: Path) 
     assert mlperf.sniff(summary)
     for file in (summary, detail):
         with pytest.raises(InputError, match="of an accuracy run"):
-            mlperf.read(file)
+            runs_of(mlperf, file)
     covered = mlperf.companions([summary, detail, source(performance / SUMMARY)])
     assert set(covered) == {summary, detail}
 
@@ -87,7 +87,7 @@ def test_the_accuracy_log_is_no_result() -> None:
     file = source(CASES / "typical" / f"{ACCURACY}.gz")
     assert mlperf.sniff(file)
     with pytest.raises(InputError, match="holds LoadGen's answers, not a result"):
-        mlperf.read(file)
+        runs_of(mlperf, file)
 
 
 def test_logs_of_two_runs_in_one_folder_are_an_error(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_log_cut_short_is_claimed_and_says_so(name: str, message: str) -> None
     file = source(CASES / "truncated" / name)
     assert mlperf.sniff(file)
     with pytest.raises(InputError, match=message):
-        mlperf.read(file)
+        runs_of(mlperf, file)
 
 
 @pytest.mark.parametrize("name", [SUMMARY, DETAIL, TRACE])

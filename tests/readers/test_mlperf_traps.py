@@ -11,7 +11,7 @@ import pytest
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load
-from gate.readers import mlperf
+from gate.readers import mlperf, runs_of
 from tests.readers.mlperf_logs import (
     CASES,
     DETAIL,
@@ -121,7 +121,7 @@ def test_an_empty_summary_is_an_aborted_run() -> None:
     file = source(CASES / "empty" / SUMMARY)
     assert mlperf.sniff(file)
     with pytest.raises(InputError, match="is empty: the run was aborted"):
-        mlperf.read(file)
+        runs_of(mlperf, file)
 
 
 def test_an_empty_summary_beside_a_trace_is_an_aborted_run(tmp_path: Path) -> None:

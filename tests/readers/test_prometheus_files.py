@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Histogram, Run
-from gate.readers import prometheus
+from gate.readers import prometheus, runs_of
 from gate.readers.source import Source
 from tests.readers.scrapes import CASES, SINGLE, VLLM, N, engine, gateway, range_answer, save
 
@@ -31,7 +31,7 @@ def source(path: Path) -> Source:
 
 
 def read(path: Path) -> list[Run]:
-    return list(prometheus.read(source(path)))
+    return list(runs_of(prometheus, source(path)))
 
 
 def assert_consistent(runs: list[Run]) -> None:

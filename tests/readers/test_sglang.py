@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status
-from gate.readers import claim, sglang
+from gate.readers import claim, runs_of, sglang
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 from tests.readers import forks
@@ -471,7 +471,7 @@ def test_an_empty_file_is_claimed_by_nobody_and_holds_no_run() -> None:
     path = HERE / "empty" / "result.jsonl"
     assert not sglang.sniff(source(path))
     with pytest.raises(InputError, match="holds no run"):
-        sglang.read(source(path))
+        runs_of(sglang, source(path))
 
 
 def test_no_line_covers_another() -> None:
@@ -486,7 +486,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, share: float) -> 
     with pytest.raises(InputError):
         claim(source(path))
     with pytest.raises(InputError):
-        sglang.read(source(path))  # as --tool sglang would
+        runs_of(sglang, source(path))  # as --tool sglang would
 
 
 def test_a_second_line_cut_short_is_an_input_error_not_one_run_less(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run, Status
-from gate.readers import claim, trtllm
+from gate.readers import claim, runs_of, trtllm
 from tests.conftest import FIXTURES
 from tests.readers import forks
 from tests.readers.forks import notes, objects, rows, source, written
@@ -475,7 +475,7 @@ def test_an_empty_file_is_claimed_by_nobody_and_holds_no_run(tmp_path: Path) -> 
     path = HERE / "empty" / "result.json"
     assert not trtllm.sniff(source(path))
     with pytest.raises(InputError, match="holds no run"):
-        trtllm.read(source(path))
+        runs_of(trtllm, source(path))
     with pytest.raises(InputError, match="holds no records"):
         one(tmp_path, '{"records": [], "note": {"MetricNames.TTFT": 1}}')
 
@@ -495,7 +495,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, path: Path, share
     with pytest.raises(InputError):
         claim(source(cut))
     with pytest.raises(InputError):
-        trtllm.read(source(cut))  # as --tool trtllm would
+        runs_of(trtllm, source(cut))  # as --tool trtllm would
 
 
 def check(path: Path, gaps: bool = False) -> None:

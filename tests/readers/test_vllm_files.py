@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Status
-from gate.readers import claim, vllm
+from gate.readers import claim, runs_of, vllm
 from gate.readers.source import Source
 from tests.readers.vllm_results import (
     HERE,
@@ -48,7 +48,7 @@ def test_a_summary_that_knows_more_runs_is_counted_instead(tmp_path: Path) -> No
 def test_a_summary_alone_is_read_as_aggregate_runs(tmp_path: Path, shared: Path) -> None:
     (summary,) = sweep(tmp_path, "summary.json")
     assert vllm.companions([summary]) == {}
-    assert [run.counts.completed for run in vllm.read(summary)] == [40, 40]
+    assert [run.counts.completed for run in runs_of(vllm, summary)] == [40, 40]
     older = read(shared / "public-results/vllm/004_sweep_summary_list_v0251.json")
     assert [(run.counts.completed, run.format) for run in older] == [(8, "vllm aggregate")] * 2
 
@@ -60,7 +60,7 @@ def test_a_table_of_the_sweep_is_a_companion_of_its_runs_and_no_result(shared: P
     assert set(vllm.companions([table, run])) == {table}
     assert vllm.companions([table]) == {}
     with pytest.raises(InputError, match="table of a sweep's runs"):
-        vllm.read(table)
+        runs_of(vllm, table)
 
 
 def test_a_run_that_failed_does_not_vanish(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_console_log_holds_no_run(tmp_path: Path) -> None:
     path = written(tmp_path, "===== max-concurrency=32 =====\nMean TTFT (ms): 97.14\n", "serve.log")
     assert not vllm.sniff(source(path))
     with pytest.raises(InputError, match="holds no run"):  # as --tool vllm would
-        vllm.read(source(path))
+        runs_of(vllm, source(path))
 
 
 def test_a_truncated_file_is_an_input_error() -> None:
@@ -156,7 +156,7 @@ def test_a_file_cut_anywhere_is_an_input_error(tmp_path: Path, share: float) -> 
     with pytest.raises(InputError):
         claim(source(path))
     with pytest.raises(InputError):
-        vllm.read(source(path))  # as --tool vllm would
+        runs_of(vllm, source(path))  # as --tool vllm would
 
 
 def test_damaged_gzip_is_an_input_error(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_any_field_missing_or_of_another_type_is_an_input_error_or_a_consistent_
     try:
         if not vllm.sniff(opened):
             return
-        runs = vllm.read(opened)
+        runs = runs_of(vllm, opened)
     except InputError:
         return
     for run in runs:
@@ -229,4 +229,4 @@ def test_bytes_that_are_no_text_are_an_input_error_or_unclaimed(tmp_path: Path, 
         return
     if claimed:
         with pytest.raises(InputError):
-            vllm.read(opened)
+            runs_of(vllm, opened)

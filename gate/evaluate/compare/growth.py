@@ -102,8 +102,8 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
     figures: list[float] = []
     values: list[Floats] = []
     for one in runs:
-        if objective.metric in one.run.unsuitable:
-            raise Unknown(one.run.unsuitable[objective.metric])
+        if objective.metric in one.run.doubted:
+            raise Unknown(one.run.doubted[objective.metric])
         if isinstance(one.evidence, Aggregate):
             figures.append(_stated(one, one.evidence, objective))
             continue

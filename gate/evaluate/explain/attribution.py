@@ -71,7 +71,7 @@ def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) 
 
     def column(name: str) -> Floats | None:
         cells = [getattr(rows, name) for rows in tables]
-        if any(cell is None for cell in cells) or any(name[:-2] in one.run.unsuitable for one in runs):
+        if any(cell is None for cell in cells) or any(name[:-2] in one.run.doubted for one in runs):
             return None  # what must not be judged explains nothing
         return np.concatenate([cell[keep] for cell, keep in zip(cells, attempted, strict=True)])
 

@@ -26,7 +26,7 @@ def inspect(runs: Sequence[Run]) -> tuple[Inspection, ...]:
 
 def _abilities(one: Prepared) -> tuple[dict[str, str], dict[str, str]]:
     judged: dict[str, str] = {}
-    unjudged = dict(one.run.unsuitable)
+    unjudged = dict(one.run.doubted)
     for metric in METRICS:
         if metric not in unjudged:
             how, known = _metric(one, metric)

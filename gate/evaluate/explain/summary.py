@@ -44,7 +44,7 @@ def metrics(runs: Sequence[Prepared]) -> tuple[dict[str, MetricStats | None], li
     found: dict[str, MetricStats | None] = {}
     notes: list[str] = []
     for metric in COLUMNS:
-        why = next((one.run.unsuitable[metric] for one in runs if metric in one.run.unsuitable), "")
+        why = next((one.run.doubted[metric] for one in runs if metric in one.run.doubted), "")
         shown = None if why else _metric(metric, runs)
         if shown is None:
             notes.append(f"{metric.upper()}: not shown, {why or _absent(metric, runs)}")

@@ -93,8 +93,8 @@ def _all_missed(one: Prepared, bound: float) -> Part:
 
 def suitable(one: Prepared, metric: str) -> None:
     """Raises Unknown where the reader says that this metric must not be judged."""
-    if metric in one.run.unsuitable:
-        raise Unknown(one.run.unsuitable[metric])
+    if metric in one.run.doubted:
+        raise Unknown(one.run.doubted[metric])
     if one.counts.attempted == 0:
         raise Unknown("no request was attempted")
 

@@ -207,9 +207,9 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     assert objective.bound is not None
     attempted = sum(one.counts.attempted for one in setting.runs)
     failed = sum(one.counts.failed for one in setting.runs)
-    blind = next((one for one in setting.runs if "error_rate" in one.run.unsuitable), None)
+    blind = next((one for one in setting.runs if "error_rate" in one.run.doubted), None)
     if blind is not None and failed <= objective.bound * attempted:
-        raise Unknown(blind.run.unsuitable["error_rate"])
+        raise Unknown(blind.run.doubted["error_rate"])
     if attempted == 0:
         raise Unknown("no request was attempted")
     rate = failed / attempted

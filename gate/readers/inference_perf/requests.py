@@ -262,7 +262,7 @@ def _requests(table: _Table, *, gaps: bool) -> Requests:
         errors=table.is_error,
         ttft_s=table.ttft_s,
         e2e_s=table.end_s - table.start_s,
-        output_tokens=np.where(table.usage > 0, table.usage, table.tokens),
+        output_tokens=_tokens(table),
         input_tokens=np.where(table.input_tokens > 0, table.input_tokens, np.nan),  # 0 of a failed request
         start_s=table.start_s,
         gaps=_gaps(table.rows) if gaps else None,
@@ -288,6 +288,12 @@ def _model(rows: Sequence[_Row]) -> str | None:
         except BROKEN:
             return None
     return None
+
+
+def _tokens(table: _Table) -> Floats | None:
+    """The server's count first; None where the rows keep no info and so say nothing of tokens."""
+    tokens = np.where(table.usage > 0, table.usage, table.tokens)
+    return tokens if np.isfinite(tokens).any() or any(row.info is not None for row in table.rows) else None
 
 
 def _unsuitable(table: _Table, rows: Requests, pooled: str) -> dict[str, str]:
