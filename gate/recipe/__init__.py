@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from ..errors import PolicyError
 from ..model import Objective, Policy
-from ._ci import FILES, ci_file, gate_command
-from ._page import page
+from ._commands import gate_command
+from ._files import FILES, ci_file, page, script
 from ._plan import Plan, plan
-from ._script import script
 from ._tools import TOOLS, Tool
 
 __all__ = ["FILES", "SCRIPT", "TOOLS", "Recipe", "Tool", "markdown", "recipe"]
@@ -50,4 +49,4 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
 
 def markdown(found: Recipe, asked: Sequence[tuple[Objective, str]]) -> str:
     """The recipe as one page; `asked` are the policy's objectives, each with its rule in words."""
-    return page(found.policy, found.tool, found.plan, asked, found.files, found.gate, found.notes)
+    return page(found.policy, found.tool, found.plan, asked, found.files, found.notes)

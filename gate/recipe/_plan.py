@@ -50,6 +50,11 @@ class Point(Struct, frozen=True):
         """The load as a command line writes it."""
         return f"{self.load:g}"
 
+    @property
+    def percent(self) -> str:
+        """The share of the target."""
+        return f"{self.share:.0%}"
+
 
 class Plan(Struct, frozen=True):
     """The benchmark that a policy asks for."""

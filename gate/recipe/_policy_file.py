@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
 from .. import policy, units
+from ..emit.templates import markup, render
 from ..errors import UsageError
 from ..model import Kind, Level, Objective
 from ..units import printable
+from ._files import TEMPLATES
 from ._plan import SHORT_MIN, SHORT_PER_SLOT, Lengths
 
 HEADROOM = 1.25  # a bound from measured values lies so much above them: run-to-run spread is 3 to 5 %
@@ -31,16 +33,6 @@ INTERACTIONS = {  # what --for takes -> (preset, interaction)
     "code-completion": ("code-completion", "code-completion"),
     "batch": ("batch", "batch"),
 }
-
-_ONE_SHOT = """\
-version: 1
-name: one-shot
-slo:
-  # The answer appears as a whole, so only its end counts. 10 s is about how long people keep their
-  # attention on what they asked for (Nielsen, Usability Engineering, 1993).
-  e2e: {p99: 10s}
-goodput: {min: 99%}
-"""
 
 
 class Measured(Struct, frozen=True):
@@ -75,6 +67,14 @@ class _Bound(Struct, frozen=True):
     level: Level
     why: tuple[str, ...]  # comment lines
 
+    @property
+    def rule(self) -> str:
+        """The bound as the policy says it: a time, or a mapping where there is more to say."""
+        extras = [f"when: {self.when.replace('&', ' and ')}"] if self.when else []
+        extras += [f"level: {self.level.value}"] if self.level is not Level.BLOCK else []
+        value = _time(self.max_s)
+        return f"{{max: {', '.join([value, *extras])}}}" if extras else value
+
 
 def policy_text(answers: Answers) -> str:
     """The policy as commented YAML, which loads with every profile.
@@ -84,23 +84,46 @@ def policy_text(answers: Answers) -> str:
     if answers.interaction not in INTERACTIONS:
         hint = f"name one of {', '.join(INTERACTIONS)}: what users do decides what is slow"
         raise UsageError(f'no SLO is known for "{printable(answers.interaction)}"', "", hint)
-    bounds = _bounds(answers)
-    parts = [
-        _head(answers),
-        _workload(answers),
-        _slo(bounds),
-        _goodput_and_limits(answers),
-        _regression(bounds),
-        _evidence(answers),
-        _profiles(answers, bounds),
-    ]
-    return "\n".join(parts)
+    bounds: dict[str, list[_Bound]] = {}
+    for one in _bounds(answers):
+        bounds.setdefault(one.metric, []).append(one)
+    return render(
+        TEMPLATES / "policy.yaml.j2",
+        _quoted,
+        answers=answers,
+        interaction=INTERACTIONS[answers.interaction][1],
+        load=_load(answers),
+        least=max(SHORT_MIN, SHORT_PER_SLOT * _slots(answers)),
+        bounds=bounds,
+        floors={metric: _time(_floor(group)) for metric, group in bounds.items()},
+        comment=lambda text: markup(printable(text)),
+    )
+
+
+def _load(answers: Answers) -> str:
+    if answers.load is None:
+        return ""
+    kind, value = answers.load
+    return f"{kind}: {value:g}" + "/s" * (kind == "request_rate")
+
+
+def _slots(answers: Answers) -> int:
+    """Requests in flight at the target; 0 for an open loop or an unknown load."""
+    if answers.load is None or answers.load[0] == "request_rate":
+        return 0
+    return int(answers.load[1]) * (2 if answers.load[0] == "peak" else 1)
+
+
+def _floor(bounds: Sequence[_Bound]) -> float:
+    return float(f"{FLOOR * max(one.max_s for one in bounds):.2g}")
 
 
 def preset_of(interaction: str) -> tuple[str, bytes]:
     """(name, YAML) of the policy whose bounds an interaction starts from."""
     name = INTERACTIONS[interaction][0]
-    return name, (_ONE_SHOT if name == "one-shot" else policy.preset_text(name)).encode()
+    if name == "one-shot":
+        return name, (TEMPLATES / "one-shot.yaml").read_bytes()
+    return name, policy.preset_text(name).encode()
 
 
 def _quoted(text: str) -> str:
@@ -179,168 +202,3 @@ def above(seconds: float) -> float:
     step = 10 ** (math.floor(math.log10(seconds * HEADROOM)) - 1)
     # Rounded first: 0.41 * 1.25 / 0.01 must not be pushed up by its last bit.
     return float(f"{math.ceil(round(seconds * HEADROOM / step, 9)) * step:.6g}")
-
-
-# ---- sections -----------------------------------------------------------------------------
-
-
-def _head(answers: Answers) -> str:
-    lines = [
-        f"# yaml-language-server: $schema={answers.schema}",
-        "# Written by `slo-gate init`. Every bound has its reason above it: keep that true.",
-        *(f"# Measured: {printable(answers.measured.source)}" for _ in [0] if answers.measured),
-        *(f"# {printable(note)}" for note in answers.notes),
-        "version: 1",
-        f"name: {answers.interaction}",
-        "# Good data, too little of it: exit 4. The profiles say otherwise where that is right.",
-        "undecided: block",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _workload(answers: Answers) -> str:
-    lines = ["# The benchmark that was promised: an easier one proves nothing.", "workload:"]
-    if answers.model:
-        lines.append(f"  model: {_quoted(answers.model)}")
-    if answers.hardware:
-        lines += [
-            "  # Few tools write it down: state it with --set hardware=...",
-            f"  hardware: {{is: {_quoted(answers.hardware)}, level: warn}}",
-        ]
-    lines += [
-        "  # Shown, and not demanded of the files: no benchmark tool writes it down.",
-        f"  interaction: {{is: {INTERACTIONS[answers.interaction][1]}, level: info}}",
-    ]
-    if answers.load:
-        kind, value = answers.load
-        shown = f"{value:g}/s" if kind == "request_rate" else f"{value:g}"
-        if kind == "peak":
-            lines.append("  # The target is twice the expected peak.")
-        lines += [
-            "  # Below the target, at it, and beyond it, where goodput must not fall off a cliff.",
-            f"  load: {{{kind}: {shown}, sweep: [25%, 50%, 100%, 150%]}}",
-        ]
-    for name, lengths in (("input", answers.input_tokens), ("output", answers.output_tokens)):
-        if lengths:
-            said = f"mean: {lengths.mean:g}, stddev: {lengths.stddev:g}, tolerance: 10%"
-            lines.append(f"  {name}_tokens: {{{said}}}")
-    return "\n".join(lines) + "\n"
-
-
-def _slo(bounds: list[_Bound]) -> str:
-    lines, metric = ["slo:"], ""
-    for one in bounds:
-        if one.metric != metric:
-            metric = one.metric
-            lines.append(f"  {metric}:")
-        lines += [f"    # {line}" for line in one.why]
-        extras = [f"when: {one.when.replace('&', ' and ')}"] if one.when else []
-        extras += [f"level: {one.level.value}"] if one.level is not Level.BLOCK else []
-        value = _time(one.max_s)
-        shown = f"{{max: {', '.join([value, *extras])}}}" if extras else value
-        lines.append(f"    {one.statistic}: {shown}")
-    return "\n".join(lines) + "\n"
-
-
-def _goodput_and_limits(answers: Answers) -> str:
-    lines = [
-        "goodput:",
-        "  # Production: of a hundred requests, one may miss. The bounds are the P99s above, all at once.",
-        "  min: 99%",
-        "limits:",
-        "  # A failed request is a miss of goodput already; stated alone so that an outage is named as one.",
-        "  error_rate: {max: 1%}",
-    ]
-    if answers.load:
-        lines += [
-            "  # Half again the target must not cost more than 5 points of goodput.",
-            "  headroom: {max_drop: 5pt, from: 100%, to: 150%, level: warn}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _regression(bounds: list[_Bound]) -> str:
-    lines = [
-        "# Against a baseline measured in the same session (base and head in turn); skipped without one.",
-        "# Both must be exceeded: 5 %, the spread between sessions, and 2.5 % of the bound.",
-        "regression:",
-    ]
-    for metric in dict.fromkeys(one.metric for one in bounds):
-        largest = max(one.max_s for one in bounds if one.metric == metric)
-        rule = f"{{max: 5%, and_at_least: {_time(float(f'{FLOOR * largest:.2g}'))}}}"
-        lines.append(f"  {metric}: {{p50: {rule}, p90: {rule}}}")
-    return "\n".join(lines) + "\n"
-
-
-def slots(answers: Answers) -> int:
-    """Requests in flight at the target; 0 for an open loop or an unknown load."""
-    if answers.load is None or answers.load[0] == "request_rate":
-        return 0
-    return int(answers.load[1]) * (2 if answers.load[0] == "peak" else 1)
-
-
-def _evidence(answers: Answers) -> str:
-    least = max(SHORT_MIN, SHORT_PER_SLOT * slots(answers))
-    return f"""\
-evidence:
-  # 30 runs: their spread carries a P99, even where requests are far from independent.
-  runs: {{min: 30}}
-  # max(300, 10 x concurrency): shorter runs are mostly start-up burst and ramp-down.
-  requests_per_run: {{min: {least}}}
-  # Two versions of a tool may measure two things.
-  tool: {{version: required, level: warn}}
-  # One prompt in a loop measures the cache.
-  prompts: {{is: varied, level: warn}}
-  # Drops the start-up burst and the ramp-down of each run.
-  warmup: auto
-"""
-
-
-# ---- profiles -----------------------------------------------------------------------------
-
-
-def _profiles(answers: Answers, bounds: list[_Bound]) -> str:
-    levels = "".join(_levels(bounds, metric) for metric in dict.fromkeys(one.metric for one in bounds))
-    load = ""
-    if answers.load:
-        load = """\
-    # At the stated load alone. If the capacity is known, an open loop at 60 to 70 % of it starts
-    # without a burst: workload: {load: {request_rate: ..., sweep: null}}
-    workload: {load: {sweep: null}}
-    limits: {headroom: {level: info}}
-"""
-    return f"""\
-profiles:
-  # Every pull request, minutes of GPU: 5 x 300 requests a side, base and head in turn, with the same seeds.
-  # Can: show an outage; fail goodput 95 % or a P90 with five times the allowed misses (86 of 100 builds);
-  #   show a regression of 10 to 20 %, if base and head ran in one session.
-  # Cannot: prove a P99. Even without a miss that takes 740 requests that are independent, and under load
-  #   1500 requests are worth fewer: of builds with a tenth of the allowed misses 5 of 100 would pass.
-  #   So P99 is information here, and what is undecided passes unless the estimate misses its bound.
-  # Undecided, and it matters? Top up to 3000 requests a side at two planned looks; never until it is green.
-  pr:
-    undecided: lean
-    goodput: {{min: 95%}}
-    slo:
-{levels}    evidence: {{runs: {{min: 5}}, requests_per_run: {{min: 300}}}}
-{load}  # Every night, the full benchmark with its sweep, for a dashboard.
-  # Can: fail a P99 or goodput 99 % with twice the allowed misses (77 of 100 builds), pass it with a tenth
-  #   of them (96 of 100).
-  # Cannot: decide a build near its bound: with half the allowed misses 62 of 100 stay undecided. Nor see
-  #   what differs between nodes or days, if all runs are of one.
-  nightly:
-    undecided: allow
-  # Before a deploy: the same evidence as nightly, and what is undecided blocks.
-  release:
-    undecided: block
-"""
-
-
-def _levels(bounds: list[_Bound], metric: str) -> str:
-    """In a PR, P90s block and P99s inform; a P90 that only warns in the policy stays as it is."""
-    wanted = [
-        f"{one.statistic}: {{level: {'info' if one.statistic == 'p99' else 'block'}}}"
-        for one in bounds
-        if one.metric == metric and (one.statistic == "p99" or one.level is Level.INFO)
-    ]
-    return f"      {metric}: {{{', '.join(wanted)}}}\n"

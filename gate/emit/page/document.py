@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,12 +18,11 @@ from ...units import SECONDS, show
 from .. import attribution as a
 from .. import format as f
 from .. import tables as t
+from ..templates import markup
+from ..templates import render as rendered
 from .vega import Picture
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
-
+_FOLDER = Path(__file__).parent
 NO_CHARTS = (
     "vl-convert, which draws them, is not installed; the extra `report` of slo-gate brings it"
     " (`pip install '.[report]'` in a checkout)"
@@ -92,20 +90,27 @@ def _render(report: AnyReport, **context: Any) -> str:
     import base64
     import hashlib
 
-    from markupsafe import Markup
-
-    script, css = (_squeezed(_source(name)) for name in ("script.js", "style.css"))
+    script, css = (
+        _squeezed(_FOLDER.joinpath(name).read_text("utf-8")) for name in ("script.js", "style.css")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = _environment().get_template("template.html.j2")
-    text = template.render(
+    text = rendered(
+        _FOLDER / "template.html.j2",
+        _html,
         report=report,
         f=f,
-        script=Markup(script),
-        script_hash=Markup(f"sha256-{digest}"),
-        css=Markup(css),
+        script=markup(script),
+        script_hash=markup(f"sha256-{digest}"),
+        css=markup(css),
         **context,
     )
     return _squeezed(text).strip() + "\n"
+
+
+def _html(text: str) -> str:
+    from markupsafe import escape
+
+    return escape(f.plain(text))
 
 
 def _squeezed(text: str) -> str:
@@ -159,7 +164,7 @@ def _figures(report: Report) -> tuple[list[_Figure], str]:
         if not engine.available():
             raise engine.Undrawn(NO_CHARTS)
         labels = [f"{one.title}. {one.says}" for one in pictures]
-        drawings = map(_markup, vega.draw([one.spec for one in pictures], labels))
+        drawings = map(markup, vega.draw([one.spec for one in pictures], labels))
     except engine.Undrawn as why:
         shown = [_Figure(one, "", table) for one, table in zip(pictures, tables, strict=True) if table]
         return shown, f"No charts: {why}. The verdict and every table are the same without."
@@ -192,37 +197,3 @@ def _anchors(checks: Sequence[Check]) -> Callable[[Check], str]:
         taken = sum(other == name or other.startswith(f"{name}--") for other in names.values())
         names[id(check)] = f"{name}--{taken + 1}" if taken else name
     return lambda check: names[id(check)]
-
-
-# ---- templates ----------------------------------------------------------------------------
-
-
-def _markup(text: str) -> Markup:
-    from markupsafe import Markup
-
-    return Markup(text)
-
-
-@cache
-def _source(name: str) -> str:
-    # importlib.resources would do it too and takes 15 ms to import.
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    # Imported here: a check that writes no page must not pay for it at start-up.
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-    from markupsafe import Markup, escape
-
-    def finalize(value: Any) -> Markup:
-        return value if isinstance(value, Markup) else escape(f.plain(str(value)))
-
-    return Environment(
-        loader=FunctionLoader(_source),
-        autoescape=True,
-        finalize=finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -1,0 +1,104 @@
+"""The files of a recipe: one shell script, the CI file that runs it, the page that explains both."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import units
+from ..emit.format import PERCENTILES, markdown, plain
+from ..emit.templates import markup, render
+from ..model import REQUEST_METRICS, Kind, Objective, Policy
+from . import _commands as commands
+from ._lengths import command_lengths
+from ._plan import Plan
+from ._tools import Tool
+
+TEMPLATES = Path(__file__).with_name("templates")
+FILES = {
+    "github": ".github/workflows/slo-gate.yml",
+    "gitlab": "slo-gate.gitlab-ci.yml",
+    "jenkins": "Jenkinsfile.slo-gate",
+}
+_CI = {"github": "github.yml.j2", "gitlab": "gitlab.yml.j2", "jenkins": "jenkins.groovy.j2"}
+# It is on no package index, where anybody could take its name: a commit of a repository is what it says.
+_PACKAGE = "git+https://github.com/your-org/slo-gate@0123456789abcdef0123456789abcdef01234567"
+
+
+def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]]:
+    """`bench.sh` (warm-up, every load, every run, baseline and candidate in turn), and notes about it."""
+    lengths = command_lengths(tool.name, plan)
+    notes = (*tool.notes, *lengths.notes)
+    text = render(
+        TEMPLATES / "bench.sh.j2",
+        shlex.quote,
+        policy=policy,
+        tool=tool,
+        plan=plan,
+        notes=(*plan.notes, *notes),
+        open_loop=plan.open_loop,
+        inputs=lengths.inputs,
+        outputs=lengths.outputs,
+        ratio=lengths.ratio,
+        most_output=max(1, round(2 * plan.output_tokens.mean)),
+        model=markup(commands.inert(policy.workload.model)),
+        hardware=markup(commands.inert(policy.workload.hardware)),
+        warmup=max(50, 0 if plan.open_loop else int(plan.target.load)),
+        until_certain=markup(commands.until_certain(policy)),
+        comment=lambda words: markup(plain(words)),
+    )
+    return text, notes
+
+
+def ci_file(system: str, policy: Policy, tool: Tool) -> tuple[str, str]:
+    """(file name, text) for a key of FILES. A profile says when it runs: pr, nightly, release, or as pr."""
+    profile = (policy.profile or "").lower()
+    text = render(
+        TEMPLATES / _CI[system],
+        shlex.quote,
+        trigger=next((word for word in ("nightly", "release") if word in profile), "pr"),
+        compares=commands.compares(policy),
+        package=_PACKAGE,
+        install=markup(tool.install),
+        gate=markup(commands.gate_command(policy, tool)),
+    )
+    return FILES[system], text
+
+
+def page(
+    policy: Policy,
+    tool: Tool,
+    plan: Plan,
+    asked: Sequence[tuple[Objective, str]],
+    files: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+) -> str:
+    """What is promised, how it is measured, how it is judged, as Markdown.
+
+    `asked` are the objectives with their rule in words, `files` the script and the CI file.
+    """
+    target = next((one.bound for one, _ in asked if one.kind is Kind.GOODPUT), None)
+    latency = [objective for objective in policy.objectives if objective.kind is Kind.LATENCY]
+
+    def cell(metric: str, statistic: str) -> list[Objective]:
+        return [one for one in latency if (one.metric, one.statistic) == (metric, statistic)]
+
+    return render(
+        TEMPLATES / "page.md.j2",
+        markdown,
+        policy=policy,
+        tool=tool,
+        plan=plan,
+        rules=[(one, words) for one, words in asked if one.kind is not Kind.RULE],
+        goodput_target="" if target is None else units.show(target, units.SHARE),
+        percentiles={metric.upper(): [cell(metric, at) for at in PERCENTILES] for metric in REQUEST_METRICS},
+        files=files,
+        notes=(*plan.notes, *notes),
+        compares=commands.compares(policy),
+        gate=commands.gate_command(policy, tool),
+        until_certain=commands.until_certain(policy),
+        time=lambda seconds: units.show(seconds, units.SECONDS),
+        sentence=lambda words: words[0].upper() + words[1:],
+        verbatim=markup,
+    )
