@@ -5,8 +5,8 @@ A module per reader, named like its package, holds
     KINDS = {"records": Form(write, ...), "aggregate": Form(...)}
 
 `write(folder)` writes the files of one healthy run of the tool (60 to 400 requests, no failure, every bound
-of POLICY met) in one of the formats its reader reads and returns the names to pass. Everything else is a change
-of these files: a function that is given the folder after `write` and changes the files in place.
+of POLICY met) in one of the formats its reader reads and returns the names to pass. Everything else is a
+change of these files: a function that is given the folder after `write` and changes the files in place.
 """
 
 from __future__ import annotations
