@@ -14,7 +14,7 @@ from .. import stats, units
 from ..errors import InputError, UsageError
 from ..evaluate import loads
 from ..evaluate.judge import objectives
-from ..evaluate.judge.counting import Exact, Unknown, column_of, in_scope, latency, single_token, suitable
+from ..evaluate.judge.counting import Exact, Unknown, latency, scoped_values, score, suitable
 from ..evaluate.judge.shares import ShareRule
 from ..evaluate.prepare import Prepared, prepare
 from ..evaluate.sound import validity
@@ -39,19 +39,8 @@ from ..model import (
 STEPS = 10  # of a range given without its step
 DIGITS = 3  # of a suggested bound: nobody writes 641.3072 ms into a policy
 FAR = 1e6  # times the largest value: what does not pass there passes nowhere
-_AROUND = (
-    0.5,
-    0.6,
-    0.7,
-    0.8,
-    0.9,
-    1.0,
-    1.1,
-    1.25,
-    1.5,
-    1.75,
-    2.0,
-)  # times the bound, where no range is given
+# times the bound, where no range is given
+_AROUND = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
 
 
 class _Axis(Struct, frozen=True, eq=False):
@@ -191,16 +180,9 @@ def _values(one: Prepared, bound: RequestBound, policy: Policy) -> Floats:
     assert rows is not None
     if one.counts.completed:
         suitable(one, bound.metric)
-    failed, completed = rows.status == Status.FAILED, rows.status == Status.COMPLETED
-    values = np.where(failed, np.inf, -np.inf)
-    if completed.any():
-        column = column_of(rows, bound.metric)
-        if column is None:
-            raise Unknown(f"the file has no {bound.metric.upper()}")
-        scope = completed & in_scope(rows, bound.when)
-        if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
-            scope &= ~single_token(rows)
-        values = np.where(scope, np.where(np.isnan(column), np.inf, column), values)
+    values = np.where(rows.status == Status.FAILED, np.inf, -np.inf)
+    if one.counts.completed:
+        values = scoped_values(rows, bound.metric, bound.when, policy)
     judged: Floats = values[rows.attempted]
     return judged
 
@@ -211,14 +193,7 @@ def _joint(axes: Sequence[_Axis]) -> Bools:
 
 def _scores(axes: Sequence[_Axis]) -> Floats:
     """The joint score of evaluate: the worst value / bound of each request, <= 1 where it is good."""
-    return reduce(np.maximum, (_score(axis.values, axis.bound.max_s) for axis in axes))
-
-
-def _score(values: Floats, max_s: float) -> Floats:
-    with np.errstate(over="ignore"):  # a bound may be tried that is next to nothing
-        ratio = np.maximum(values / max_s, 0.0)
-    # Division may round a value a hair above its bound to 1: the comparison itself decides.
-    return np.where(values <= max_s, np.minimum(ratio, 1.0), np.maximum(ratio, np.nextafter(1.0, 2.0)))
+    return reduce(np.maximum, (score(axis.values, axis.bound.max_s) for axis in axes))
 
 
 def _move(axis: _Axis, axes: Sequence[_Axis], decide: _Decider, target: float | None) -> Move:
@@ -231,7 +206,7 @@ def _move(axis: _Axis, axes: Sequence[_Axis], decide: _Decider, target: float | 
     good = int(np.searchsorted(free, axis.bound.max_s, "right"))
 
     def verdict(max_s: float) -> str:
-        return decide.verdict(np.maximum(rest_score, _score(axis.values, max_s)))
+        return decide.verdict(np.maximum(rest_score, score(axis.values, max_s)))
 
     points = []
     for max_s in axis.max_s:

@@ -111,7 +111,7 @@ def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_on
     policy, chosen, checks = setting.policy, setting.runs, judged.checks
     found = summary.goodput_of(chosen, policy) if chosen else None
     found = summary.with_interval(found, checks)
-    metrics, absent = summary.metrics(chosen) if chosen else (dict.fromkeys(_columns()), [])
+    metrics, absent = summary.metrics(chosen)
     attribution = attribute(chosen, policy)
     return Report(
         judged.verdict,
@@ -153,10 +153,6 @@ def _pictures(setting: Setting, runs: Sequence[Run], checks: Sequence[Check], mo
     from .explain.charts import charts  # only where a page is wanted: costs start-up time
 
     return charts(runs, setting, checks, moved)
-
-
-def _columns() -> tuple[str, ...]:
-    return tuple(f"{metric}_s" for metric in summary.COLUMNS)
 
 
 def _coherent(policy: Policy, checks: Sequence[Check]) -> list[Check]:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ..model import Counts, Evidence, Gaps, Policy, Requests, Run, Status
+from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status, Summary
 
 OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
@@ -29,6 +29,18 @@ class Prepared(Struct, frozen=True, eq=False):
     def requests(self) -> Requests | None:
         """The rows, where the evidence has rows."""
         return self.evidence if isinstance(self.evidence, Requests) else None
+
+    def stated(self, metric: str) -> Summary | None:
+        """What an aggregate states of a metric, or of the tokens."""
+        return self.evidence.summaries.get(metric) if isinstance(self.evidence, Aggregate) else None
+
+    def lengths(self, column: str) -> Floats | None:
+        """Known `input_tokens` or `output_tokens` of the completed requests; None without that column."""
+        rows = self.requests
+        if rows is None or (values := getattr(rows, column)) is None:
+            return None
+        known: Floats = values[(rows.status == Status.COMPLETED) & np.isfinite(values)]
+        return known
 
 
 def prepare(run: Run, policy: Policy) -> Prepared:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ... import units
 from ...errors import InputError
-from ...model import SAVED_REPORT, Aggregate, Baseline, Floats, Policy, Requests, Run, Status
+from ...model import SAVED_REPORT, Baseline, Floats, Policy, Requests, Run, Status
 from .. import loads
 from ..prepare import Prepared, prepare
 
@@ -167,11 +167,10 @@ def _lengths(runs: Sequence[Prepared], column: str) -> _Lengths | None:
     cells: list[Floats] = []
     stated: list[tuple[float, int]] = []
     for one in runs:
-        if isinstance(one.evidence, Aggregate) and column in one.evidence.summaries:
-            mean = one.evidence.summaries[column].mean
-            stated += [(mean, one.counts.completed)] if mean is not None else []
-        elif isinstance(one.evidence, Requests) and (values := getattr(one.evidence, column)) is not None:
-            cells.append(values[(one.evidence.status == Status.COMPLETED) & np.isfinite(values)])
+        if (summary := one.stated(column)) is not None:
+            stated += [(summary.mean, one.counts.completed)] if summary.mean is not None else []
+        elif (known := one.lengths(column)) is not None:
+            cells.append(known)
             stated += [(float(cells[-1].mean()), cells[-1].size)] if cells[-1].size else []
     n = sum(number for _, number in stated)
     if not n:

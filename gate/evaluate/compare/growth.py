@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ... import stats, units
 from ...model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests
-from ..checks import CLUSTERS, SURE_FROM
-from ..judge.counting import Unknown, metric_values
+from ..checks import CLUSTERS, SURE_FROM, share_of
+from ..judge.counting import Unknown, metric_values, stated_percentile
 from ..prepare import Prepared
 from .baseline import BAND, Sides
 
@@ -63,7 +63,7 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
     if sides.kind == BAND:
         return _band(sides, base, candidate, objective)
     method, count = _method(sides, base, candidate)
-    shifts = [_shift(sides, base, candidate, scale, _share(objective)) for scale in (np.log, _seconds)]
+    shifts = [_shift(sides, base, candidate, scale, share_of(objective)) for scale in (np.log, _seconds)]
     growth = _mean_growth(base, candidate)
     few = min(base.runs_s.size, candidate.runs_s.size) < CLUSTERS
     return Growth(
@@ -91,21 +91,16 @@ def signed(growth: float, against: float | None = None) -> str:
 # ---- one side ---------------------------------------------------------------------------------
 
 
-def _share(objective: Objective) -> float:
-    assert objective.share is not None
-    return objective.share
-
-
 def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, completed: bool) -> _Side:
     """Each run's percentile over attempted requests; over completed ones if a side has no others."""
-    share, unreached = _share(objective), 0
+    share, unreached = share_of(objective), 0
     figures: list[float] = []
     values: list[Floats] = []
     for one in runs:
         if objective.metric in one.run.doubted:
             raise Unknown(one.run.doubted[objective.metric])
         if isinstance(one.evidence, Aggregate):
-            figures.append(_stated(one, one.evidence, objective))
+            figures.append(_stated(one, objective))
             continue
         if not isinstance(one.evidence, Requests):
             raise Unknown(f"{one.run.input} is a histogram, which knows no percentile within its buckets")
@@ -123,12 +118,10 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
     return _Side(seconds, tuple(values) if len(values) == len(runs) else None, unreached)
 
 
-def _stated(one: Prepared, evidence: Aggregate, objective: Objective) -> float:
-    summary = evidence.summaries.get(objective.metric)
-    wanted = _share(objective) * 100
-    for at, value in summary.percentiles if summary is not None else ():
-        if math.isclose(at, wanted) and math.isfinite(value):
-            return value
+def _stated(one: Prepared, objective: Objective) -> float:
+    value = stated_percentile(one, objective)
+    if value is not None and math.isfinite(value):
+        return value
     what = "the saved report" if one.run.format == SAVED_REPORT else "the aggregate"
     raise Unknown(
         f"{what} {one.run.input} states no {objective.statistic.upper()} {objective.metric.upper()}"
@@ -137,14 +130,14 @@ def _stated(one: Prepared, evidence: Aggregate, objective: Objective) -> float:
 
 def _reachable(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> None:
     """More failures than the percentile leaves room for: a fact about the candidate, or no baseline."""
-    room = 1 - _share(objective)
+    room = 1 - share_of(objective)
     for runs, side, who in ((sides.base, base, "the baseline"), (sides.candidate, candidate, "")):
         n = sum(one.counts.attempted for one in runs)
         lost = sum(one.counts.failed for one in runs) / n if n else 0.0
         out = lost > room
         if side.values is not None and any(np.isinf(column).any() for column in side.values):
             column = np.concatenate(side.values)
-            out = math.isinf(stats.nearest_rank(column, _share(objective)))
+            out = math.isinf(stats.nearest_rank(column, share_of(objective)))
             n, lost = column.size, float(np.isinf(column).mean())
         if not out:
             continue
@@ -218,7 +211,7 @@ def _too_few(shift: stats.Shift | None, base: _Side, candidate: _Side) -> str:
 
 def _unfit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> str:
     """What keeps a small growth from proving that there is none."""
-    share, runs = _share(objective), min(base.runs_s.size, candidate.runs_s.size)
+    share, runs = share_of(objective), min(base.runs_s.size, candidate.runs_s.size)
     if candidate.unreached:
         return f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach"
     wanted = math.ceil(round(PER_TAIL / (1 - share), 6))

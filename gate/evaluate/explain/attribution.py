@@ -27,13 +27,12 @@ from ...model import (
     WorstRequest,
     WorstRun,
 )
-from ..judge.counting import Good, Unknown, goodput
+from ..judge.counting import CAUSES, Good, Unknown, goodput
 from ..prepare import Prepared
 
 WORST = 10  # requests named one by one
 UNEVEN = 1.5  # times an equal share of the misses: a run beyond it is worth looking at
 QUARTERS = 4  # of the requests, by length: as many misses can be seen in each
-_CAUSES = (*REQUEST_METRICS, "several", "failed")
 
 
 class _Judged(Struct, frozen=True, eq=False):
@@ -46,7 +45,7 @@ class _Judged(Struct, frozen=True, eq=False):
     output_tokens: Floats | None
     completed: Bools
     run: NDArray[np.int64]  # which run each request is of
-    cause: NDArray[np.uint8] | None  # 0 good, then 1 + the place in _CAUSES; None without goodput
+    cause: NDArray[np.uint8] | None  # 0 good, then 1 + the place in CAUSES; None without goodput
     score: Floats | None  # worst value / bound; inf for a failed request
     missed: dict[str, Bools]  # by metric
 
@@ -67,13 +66,10 @@ def attribute(runs: Sequence[Prepared], policy: Policy) -> Attribution | None:
 
 
 def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) -> _Judged:
-    attempted = [rows.attempted for rows in tables]
-
     def column(name: str) -> Floats | None:
-        cells = [getattr(rows, name) for rows in tables]
-        if any(cell is None for cell in cells) or any(name[:-2] in one.run.doubted for one in runs):
+        if any(name[:-2] in one.run.doubted for one in runs):
             return None  # what must not be judged explains nothing
-        return np.concatenate([cell[keep] for cell, keep in zip(cells, attempted, strict=True)])
+        return _attempted(tables, name)
 
     found = goodputs(runs, policy)
     bounded = {bound.metric for bound in policy.goodput_bounds}
@@ -84,10 +80,9 @@ def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) 
         column("e2e_s"),
         column("input_tokens"),
         column("output_tokens"),
-        np.concatenate([rows.status[keep] for rows, keep in zip(tables, attempted, strict=True)])
-        == Status.COMPLETED,
-        np.repeat(np.arange(len(runs)), [int(keep.sum()) for keep in attempted]),
-        np.concatenate([_causes(one) for one in found]) if found else None,
+        np.concatenate([rows.status[rows.attempted] == Status.COMPLETED for rows in tables]),
+        np.repeat(np.arange(len(runs)), [one.counts.attempted for one in runs]),
+        np.concatenate([one.cause for one in found]) if found else None,
         np.concatenate([one.score for one in found]) if found else None,
         missed,
     )
@@ -102,18 +97,6 @@ def goodputs(runs: Sequence[Prepared], policy: Policy) -> list[Good]:
     except Unknown:
         return []
     return [one for one in found if isinstance(one, Good)]
-
-
-def _causes(part: Good) -> NDArray[np.uint8]:
-    """0 for a good request, else 1 + the place of its cause in ttft, tpot, e2e, several, failed."""
-    cause = np.zeros(part.score.size, np.uint8)
-    broken = np.zeros(part.score.size, np.uint8)
-    for metric, missed in part.missed.items():
-        broken += missed
-        cause[missed] = 1 + _CAUSES.index(metric)
-    cause[broken > 1] = 1 + _CAUSES.index("several")
-    cause[part.failed] = 1 + _CAUSES.index("failed")
-    return cause
 
 
 # ---- by length ----------------------------------------------------------------------------
@@ -158,7 +141,7 @@ def _edges(lengths: Floats) -> list[float]:
 def _bucket(
     lengths: Floats, cause: NDArray[np.uint8] | None, percentiles: list[Percentiles | None]
 ) -> LengthBucket:
-    number = None if cause is None else np.bincount(cause, minlength=1 + len(_CAUSES)).tolist()
+    number = None if cause is None else np.bincount(cause, minlength=1 + len(CAUSES)).tolist()
     return LengthBucket(
         int(lengths.min()),
         int(lengths.max()),
@@ -190,8 +173,8 @@ def _ttft_parts(
     In a closed loop a request waits in the client because the benchmark says so, not for a user.
     """
     open_loop = all(one.run.load is not None and one.run.load.request_rate is not None for one in runs)
-    client = _queue(tables, "queue_s") if open_loop else None
-    server = _queue(tables, "server_queue_s")
+    client = _attempted(tables, "queue_s") if open_loop else None
+    server = _attempted(tables, "server_queue_s")
     if judged.ttft_s is None or (client is None and server is None):
         return ()
     scopes = {"completed": judged.completed}
@@ -214,7 +197,8 @@ def _ttft_parts(
     )
 
 
-def _queue(tables: Sequence[Requests], name: str) -> Floats | None:
+def _attempted(tables: Sequence[Requests], name: str) -> Floats | None:
+    """A column of the attempted requests; None unless every run has it."""
     columns = [getattr(rows, name) for rows in tables]
     if any(column is None for column in columns):
         return None

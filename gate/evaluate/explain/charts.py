@@ -6,7 +6,6 @@ curve by its quantiles, a scatter by a sample that keeps every extreme; failures
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -38,7 +37,7 @@ from ...model import (
 from .. import loads
 from ..checks import Setting
 from ..judge import objectives
-from ..judge.counting import Unknown, metric_values
+from ..judge.counting import Unknown, metric_values, same_buckets
 from ..prepare import Prepared
 from .attribution import goodputs
 from .scatter import by_length, over_time
@@ -82,7 +81,7 @@ def _curve(metric: str, runs: Sequence[Prepared], policy: Policy, checks: Sequen
     if all(isinstance(one.evidence, Histogram) for one in runs):
         return _of_buckets(metric, runs, bounds)
     if len(runs) == 1 and isinstance(runs[0].evidence, Aggregate):
-        return _of_percentiles(metric, runs[0], runs[0].evidence, bounds)
+        return _of_percentiles(metric, runs[0], bounds)
     tables = [one.requests for one in runs if one.requests is not None]
     if len(tables) < len(runs) or not any(one.counts.completed for one in runs):
         return None
@@ -161,9 +160,8 @@ def _bits(values: Floats) -> NDArray[np.int64]:
 
 def _of_buckets(metric: str, runs: Sequence[Prepared], bounds: tuple[CurveBound, ...]) -> Curve | None:
     """Summed buckets of one division; None where runs divide differently."""
-    found = [one.evidence.buckets.get(metric) for one in runs if isinstance(one.evidence, Histogram)]
-    buckets = [one for one in found if one is not None]
-    if len(buckets) < len(runs) or any(not np.array_equal(b.edges_s, buckets[0].edges_s) for b in buckets):
+    buckets = same_buckets(runs, metric)
+    if not buckets:
         return None
     counts, failed = sum(b.counts for b in buckets), sum(one.counts.failed for one in runs)
     total = int(np.sum(counts))
@@ -175,11 +173,9 @@ def _of_buckets(metric: str, runs: Sequence[Prepared], bounds: tuple[CurveBound,
     return Curve(metric, "buckets", n, failed, values, shares, (), bounds, _median(values, shares))
 
 
-def _of_percentiles(
-    metric: str, one: Prepared, evidence: Aggregate, bounds: tuple[CurveBound, ...]
-) -> Curve | None:
+def _of_percentiles(metric: str, one: Prepared, bounds: tuple[CurveBound, ...]) -> Curve | None:
     """What the tool states, of the completed, on the scale of the attempted."""
-    summary = evidence.summaries.get(metric)
+    summary = one.stated(metric)
     if summary is None or len(summary.percentiles) < 2 or not one.counts.completed:
         return None
     counts = one.counts
@@ -279,7 +275,6 @@ def _whatif(
     if not policy.goodput_bounds or not all(isinstance(run.evidence, Requests) for run in runs):
         return None
     try:
-        found = moved(policy, runs)
+        return moved(policy, runs)
     except GateError:
         return None
-    return found if found.good is not None and math.isfinite(found.good) else None

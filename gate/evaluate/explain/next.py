@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ... import units
-from ...model import Attribution, LengthBucket, Load, MetricStats, Policy, Requests, Status
+from ...model import Attribution, LengthBucket, Load, MetricStats, Policy
 from ..checks import CLUSTERS
 from ..prepare import Prepared
 
@@ -68,15 +68,9 @@ def _listed(numbers: Sequence[float]) -> str:
 
 
 def _other_prompts(judged: Sequence[Prepared]) -> str:
-    cells = []
-    for one in judged:
-        rows = one.evidence
-        if not isinstance(rows, Requests) or rows.input_tokens is None:
-            return ""
-        done = (rows.status == Status.COMPLETED) & np.isfinite(rows.input_tokens)
-        cells.append(rows.input_tokens[done])
-    lengths = np.concatenate(cells)
-    if lengths.size < ENOUGH or lengths.std() > UNIFORM * lengths.mean():
+    known = [cell for one in judged if (cell := one.lengths("input_tokens")) is not None]
+    lengths = np.concatenate(known) if known else np.array([])
+    if len(known) < len(judged) or lengths.size < ENOUGH or lengths.std() > UNIFORM * lengths.mean():
         return ""
     return (
         f"An un-uniform prompt set: all prompts have about {lengths.mean():.0f} tokens (stddev "

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ... import stats
 from ...model import (
     METRICS,
-    REQUEST_METRICS,
     Aggregate,
     Check,
     Counts,
@@ -27,30 +26,30 @@ from ...model import (
     ToolReported,
     Verdict,
 )
-from ..judge.counting import Good, Range, Unknown, column_of, goodput
+from ..judge.counting import CAUSES, Good, Range, Unknown, column_of, goodput
 from ..prepare import Prepared
 
-COLUMNS = METRICS
 _KINDS = {Requests: "requests", Histogram: "histogram", Aggregate: "aggregate"}
 SHOWN = (50.0, 90.0, 99.0)
 
 
 def metrics(runs: Sequence[Prepared]) -> tuple[dict[str, MetricStats | None], list[str]]:
     """Percentiles over completed requests by column name, and why a column is null."""
+    if not runs:
+        return dict.fromkeys(f"{metric}_s" for metric in METRICS), []
     key = ("metrics", *map(id, runs))  # of a single run, itself, its load and the whole ask for the same
-    if runs and key in runs[0].memo:
+    if key in runs[0].memo:
         known: tuple[dict[str, MetricStats | None], list[str]] = runs[0].memo[key]
         return known
     found: dict[str, MetricStats | None] = {}
     notes: list[str] = []
-    for metric in COLUMNS:
+    for metric in METRICS:
         why = next((one.run.doubted[metric] for one in runs if metric in one.run.doubted), "")
         shown = None if why else _metric(metric, runs)
         if shown is None:
             notes.append(f"{metric.upper()}: not shown, {why or _absent(metric, runs)}")
         found[f"{metric}_s"] = shown
-    if runs:
-        runs[0].memo[key] = found, notes
+    runs[0].memo[key] = found, notes
     return found, notes
 
 
@@ -66,7 +65,7 @@ def _absent(metric: str, runs: Sequence[Prepared]) -> str:
 
 def _metric(metric: str, runs: Sequence[Prepared]) -> MetricStats | None:
     if len(runs) == 1 and isinstance(runs[0].evidence, Aggregate):
-        return _stated(metric, runs[0], runs[0].evidence)
+        return _stated(metric, runs[0])
     columns = [_completed(metric, one.evidence) for one in runs if isinstance(one.evidence, Requests)]
     cells = [column for column in columns if column is not None]
     if len(cells) < len(runs):
@@ -99,8 +98,8 @@ def _completed(metric: str, rows: Requests) -> Floats | None:
     return None if column is None else column[done & np.isfinite(column)]
 
 
-def _stated(metric: str, one: Prepared, evidence: Aggregate) -> MetricStats | None:
-    summary = evidence.summaries.get(metric)
+def _stated(metric: str, one: Prepared) -> MetricStats | None:
+    summary = one.stated(metric)
     if summary is None or one.counts.completed == 0:
         return None
     at = dict(summary.percentiles)
@@ -170,16 +169,8 @@ def _good_tokens(one: Prepared, part: Good) -> float | None:
 
 
 def _misses(parts: Sequence[Good]) -> Misses:
-    number = dict.fromkeys((*REQUEST_METRICS, "several", "failed"), 0)
-    for part in parts:
-        broken = sum(
-            (missed.astype(np.int64) for missed in part.missed.values()), np.zeros(part.score.size, int)
-        )
-        number["failed"] += int(part.failed.sum())
-        number["several"] += int((broken > 1).sum())
-        for metric, missed in part.missed.items():
-            number[metric] += int((missed & (broken == 1)).sum())
-    return Misses(**number)
+    number = np.sum([np.bincount(part.cause, minlength=1 + len(CAUSES)) for part in parts], axis=0)
+    return Misses(*number[1:].tolist())
 
 
 def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | None:
@@ -230,8 +221,5 @@ def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
 
 def mean_tokens(one: Prepared, column: str) -> float | None:
     """Mean of `input_tokens` or `output_tokens` over completed requests; None where the file has none."""
-    values = getattr(one.evidence, column) if isinstance(one.evidence, Requests) else None
-    if values is None or one.requests is None:
-        return None
-    known = values[(one.requests.status == Status.COMPLETED) & np.isfinite(values)]
-    return float(known.mean()) if known.size else None
+    known = one.lengths(column)
+    return float(known.mean()) if known is not None and known.size else None

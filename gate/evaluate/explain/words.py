@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ... import units
-from ...model import Check, Goodput, Level, Policy, Requests, Status, Verdict
+from ...model import Check, Goodput, Level, Policy, Verdict
 from ..prepare import Prepared
 
 
@@ -182,14 +182,8 @@ def _said(value: str | None, by_caller: bool, what: str = "") -> str:
 
 
 def _tokens(runs: Sequence[Prepared], column: str) -> str:
-    cells = []
-    for one in runs:
-        values = getattr(one.evidence, column) if isinstance(one.evidence, Requests) else None
-        if values is None:
-            return "tokens not stated"
-        assert isinstance(one.evidence, Requests)
-        cells.append(values[(one.evidence.status == Status.COMPLETED) & np.isfinite(values)])
-    lengths = np.concatenate(cells)
-    return (
-        f"{lengths.mean():.0f} tokens (stddev {lengths.std():.0f})" if lengths.size else "tokens not stated"
-    )
+    known = [cell for one in runs if (cell := one.lengths(column)) is not None]
+    if len(known) < len(runs) or not any(map(len, known)):
+        return "tokens not stated"
+    lengths = np.concatenate(known)
+    return f"{lengths.mean():.0f} tokens (stddev {lengths.std():.0f})"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ... import stats, units
-from ...model import Aggregate, Check, Kind, Objective, Verdict
+from ...model import Check, Kind, Objective, Verdict
 from ..checks import CLUSTERS, Setting, check, none_completed, percent, share_of
-from .counting import Exact, Part, Range, lower_level
+from .counting import Exact, Part, Range, lower_level, stated_percentile
 
 SURE_MISSES = 30  # dependence is also measured where this many requests are beyond the level
 
@@ -114,19 +113,7 @@ def _stated_percentiles(objective: Objective, setting: Setting) -> list[float]:
 
     Only without failures: a percentile of successes is not one of attempted requests.
     """
-    found = []
-    for one in setting.runs:
-        summary = (
-            one.evidence.summaries.get(objective.metric) if isinstance(one.evidence, Aggregate) else None
-        )
-        if objective.kind is not Kind.LATENCY or summary is None or one.counts.failed:
-            return []
-        at = [
-            value
-            for percent, value in summary.percentiles
-            if math.isclose(percent, share_of(objective) * 100)
-        ]
-        if not at:
-            return []
-        found += at[:1]
-    return found
+    if objective.kind is not Kind.LATENCY or any(one.counts.failed for one in setting.runs):
+        return []
+    found = [stated_percentile(one, objective) for one in setting.runs]
+    return [value for value in found if value is not None] if None not in found else []

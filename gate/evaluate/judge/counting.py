@@ -11,10 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from ...model import (
+    REQUEST_METRICS,
     Aggregate,
     Bools,
+    Buckets,
     Floats,
     Histogram,
     Objective,
@@ -25,8 +28,10 @@ from ...model import (
     Summary,
     When,
 )
+from ..checks import share_of
 from ..prepare import Prepared
 
+CAUSES = (*REQUEST_METRICS, "several", "failed")  # of a miss, as in Misses
 _OPS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
@@ -103,15 +108,21 @@ def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy
     """One value a request in scope (a gap each for itl), inf for a miss. Raises Unknown."""
     if metric == "itl":
         return _gap_values(rows, when)
+    values = scoped_values(rows, metric, when, policy)
+    return values[values > -np.inf]
+
+
+def scoped_values(rows: Requests, metric: str, when: When | None, policy: Policy) -> Floats:
+    """A value for each row: inf for a miss, -inf for a request a bound is not about. Raises Unknown."""
     column = column_of(rows, metric)
     if column is None:
         raise Unknown(f"the file has no {metric.upper()}")
-    failed = rows.status == Status.FAILED
-    completed = rows.status == Status.COMPLETED
-    scope = failed | (completed & in_scope(rows, when))
+    scope = (rows.status == Status.COMPLETED) & _in_scope(rows, when)
     if metric == "tpot" and policy.single_token_tpot == "ignore":
-        scope &= failed | ~single_token(rows)
-    values: Floats = np.where(failed | np.isnan(column), np.inf, column)[scope]
+        assert rows.output_tokens is not None  # there is a TPOT column
+        scope &= ~(rows.output_tokens <= 1)  # one of unknown length stays
+    values = np.where(scope, np.where(np.isnan(column), np.inf, column), -np.inf)
+    values[rows.status == Status.FAILED] = np.inf
     return values
 
 
@@ -120,14 +131,7 @@ def column_of(rows: Requests, metric: str) -> Floats | None:
     return {"ttft": rows.ttft_s, "tpot": rows.tpot_s, "e2e": rows.e2e_s}[metric]
 
 
-def single_token(rows: Requests) -> Bools:
-    """Requests with one output token or none: they have no TPOT."""
-    assert rows.output_tokens is not None  # there is a TPOT column
-    return rows.output_tokens <= 1
-
-
-def in_scope(rows: Requests, when: When | None) -> Bools:
-    """Requests that meet all conditions of `when`."""
+def _in_scope(rows: Requests, when: When | None) -> Bools:
     scope = np.ones(len(rows), dtype=bool)
     for condition in when.conditions if when else ():
         column = getattr(rows, condition.column)
@@ -142,7 +146,7 @@ def _gap_values(rows: Requests, when: When | None) -> Floats:
     if rows.gaps is None:
         raise Unknown("the file has no gaps between chunks")
     failed = rows.status == Status.FAILED
-    scope = (rows.status == Status.COMPLETED) & in_scope(rows, when)
+    scope = (rows.status == Status.COMPLETED) & _in_scope(rows, when)
     lengths = np.where(scope, np.diff(rows.gaps.offsets), 0) + failed
     owner = np.repeat(np.arange(len(rows)), lengths)
     values = np.full(owner.size, np.inf)
@@ -166,6 +170,18 @@ class Good(Struct, frozen=True, eq=False):
         """Which requests were good."""
         return self.score <= 1.0
 
+    @property
+    def cause(self) -> NDArray[np.uint8]:
+        """0 for a good request, else 1 + the place of what it missed in CAUSES."""
+        cause = np.zeros(self.score.size, np.uint8)
+        broken = np.zeros(self.score.size, np.uint8)
+        for metric, missed in self.missed.items():
+            broken += missed
+            cause[missed] = 1 + CAUSES.index(metric)
+        cause[broken > 1] = 1 + CAUSES.index("several")
+        cause[self.failed] = 1 + CAUSES.index("failed")
+        return cause
+
 
 def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Good | Range:
     """Joint goodput of one run. Raises Unknown."""
@@ -188,27 +204,25 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
 def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -> Good:
     failed = rows.status == Status.FAILED
     completed = rows.status == Status.COMPLETED
-    score = np.where(failed, np.inf, 0.0)
+    worst = np.where(failed, np.inf, 0.0)
     missed = {bound.metric: np.zeros(len(rows), dtype=bool) for bound in bounds}
     applied = False
     for bound in bounds if completed.any() else ():
-        column = column_of(rows, bound.metric)
-        if column is None:
-            raise Unknown(f"the file has no {bound.metric.upper()}")
-        scope = completed & in_scope(rows, bound.when)
-        if bound.metric == "tpot" and policy.single_token_tpot == "ignore":
-            scope &= ~single_token(rows)
-        applied = applied or bool(scope.any())
-        ratio = np.where(np.isnan(column), np.inf, column / bound.max_s)
-        # Division may round a value a hair above its bound to 1: the comparison itself decides.
-        ratio = np.where(
-            column <= bound.max_s, np.minimum(ratio, 1.0), np.maximum(ratio, np.nextafter(1.0, 2.0))
-        )
-        score = np.where(scope, np.maximum(score, ratio), score)
-        missed[bound.metric] |= scope & ~(column <= bound.max_s)
+        values = scoped_values(rows, bound.metric, bound.when, policy)
+        applied = applied or bool((values[completed] > -np.inf).any())
+        worst = np.maximum(worst, score(values, bound.max_s))
+        missed[bound.metric] |= ~failed & ~(values <= bound.max_s)
     judged = rows.attempted
     broke = {metric: rows_[judged] for metric, rows_ in missed.items()}
-    return Good(score[judged], failed[judged], broke, applied)
+    return Good(worst[judged], failed[judged], broke, applied)
+
+
+def score(values: Floats, max_s: float) -> Floats:
+    """Value / bound, 0 where the bound is not about the request; at most 1 where it is met, else above 1."""
+    with np.errstate(over="ignore"):  # a bound may be tried that is next to nothing
+        ratio = np.maximum(values / max_s, 0.0)
+    # Division may round a value a hair above its bound to 1: the comparison itself decides.
+    return np.where(values <= max_s, np.minimum(ratio, 1.0), np.maximum(ratio, np.nextafter(1.0, 2.0)))
 
 
 def _joint(
@@ -265,6 +279,13 @@ def _in_buckets(evidence: Histogram, metric: str, bound: float, n: int) -> tuple
     return max(0, lo - max(0, values - n)), min(n, hi + max(0, n - values))
 
 
+def stated_percentile(one: Prepared, objective: Objective) -> float | None:
+    """The objective's percentile as an aggregate states it."""
+    summary, percent = one.stated(objective.metric), share_of(objective) * 100
+    at = summary.percentiles if summary is not None else ()
+    return next((value for stated, value in at if math.isclose(stated, percent)), None)
+
+
 def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:
     """How many requests of each run are within one latency that leaves enough misses to see their spread.
 
@@ -276,7 +297,7 @@ def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int]
         return _lower_edge(runs, metric, most)
     stated = []
     for one in runs:
-        summary = one.evidence.summaries.get(metric) if isinstance(one.evidence, Aggregate) else None
+        summary = one.stated(metric)
         if summary is None or len(summary.percentiles) < 2:
             return None
         stated.append(dict(summary.percentiles))
@@ -295,16 +316,21 @@ def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int]
 
 def _lower_edge(runs: Sequence[Prepared], metric: str, most: float) -> list[int] | None:
     """Counts at the highest edge that leaves enough requests above it, exact."""
-    found = [one.evidence.buckets.get(metric) for one in runs if isinstance(one.evidence, Histogram)]
-    buckets = [one for one in found if one is not None]
-    if len(buckets) < len(runs) or any(
-        not np.array_equal(one.edges_s, buckets[0].edges_s) for one in buckets
-    ):
+    buckets = same_buckets(runs, metric)
+    if not buckets:
         return None
     below = np.cumsum(np.array([one.counts for one in buckets]), axis=1)
     total = int(below[:, -1].sum())
     fits = np.flatnonzero(below.sum(axis=0) <= most * total)
     return [int(count) for count in below[:, fits[-1]]] if fits.size else None
+
+
+def same_buckets(runs: Sequence[Prepared], metric: str) -> list[Buckets]:
+    """The histogram of each run; empty where one has none or divides it otherwise."""
+    found = [one.evidence.buckets.get(metric) for one in runs if isinstance(one.evidence, Histogram)]
+    buckets = [one for one in found if one is not None]
+    same = len(buckets) == len(runs) and all(np.array_equal(b.edges_s, buckets[0].edges_s) for b in buckets)
+    return buckets if same else []
 
 
 def _ranks(percent: float, n: int, method: str) -> tuple[int, int]:

@@ -177,12 +177,10 @@ def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> F
     assert want is not None
     cells = []
     for one in runs:
-        rows = one.evidence
-        values = getattr(rows, column) if isinstance(rows, Requests) else None
-        if values is None:
+        known = one.lengths(column)
+        if known is None:
             return False, f"{one.run.input} does not give {column.replace('_', ' ')}"
-        assert isinstance(rows, Requests)
-        cells.append(values[(rows.status == Status.COMPLETED) & np.isfinite(values)])
+        cells.append(known)
     if unsaid := _lacking(runs, column):
         return False, unsaid
     lengths = np.concatenate(cells)
