@@ -20,6 +20,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # Failed attempts that the client may have repeated inside a request, at most, for each; None: nothing
     # says whether it did. No default: a reader must know its tool.
     retries: int | None
+    retries_with: str = "keep the configuration of the run beside the result"  # the remedy where it is None
     tool: str = ""  # where a file is of another tool than its reader's NAME
     # Without rows: how many of each kind, as stated; None: not stated, so that nothing can pass.
     counts: Counts | None = None
@@ -33,6 +34,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     model: str | None = None
     version: str | None = None
     hardware: str | None = None
+    session: str | None = None
     interaction: str | None = None
     scenario: str | None = None
     date: str | None = None  # YYYY-MM-DD

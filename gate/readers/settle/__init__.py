@@ -82,6 +82,7 @@ def _run(
         tool_version=told.version,
         model=told.model,
         hardware=told.hardware,
+        session=told.session,
         interaction=told.interaction,
         scenario=told.scenario or told.level or None,
         load=told.load,

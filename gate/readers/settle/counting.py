@@ -67,7 +67,7 @@ def retried(case: Case) -> Iterator[Finding]:
     if retries is None:
         why = (
             "nothing says whether the client repeated failed requests: failed attempts may be missing;"
-            " keep the configuration of the run beside the result"
+            f" {case.told.retries_with}"
         )
         yield Doubt(Why.RETRIES_UNKNOWN, ("error_rate",), why)
     elif retries:
