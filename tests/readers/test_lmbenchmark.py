@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Floats, Load, Requests, Run, Status
+from gate.model import Floats, Load, Requests, Run, Status, Why
 from gate.readers import lmbenchmark, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -176,7 +176,8 @@ def test_the_tool_of_each_csv_is_named() -> None:
 def test_the_command_beside_names_clients_and_model(tmp_path: Path) -> None:
     run = read(MULTITURN)
     assert (run.load, run.model) == (Load(concurrency=8), "nvidia/Llama-3.3-70B-Instruct-FP4")
-    assert any("up to 3 times and keeps no record" in note for note in run.notes)
+    assert any("up to 3 retries" in note for note in run.notes)
+    assert Why.RETRIED in {doubt.code for doubt in run.doubts}
     shutil.copy(MULTITURN, tmp_path)
     assert read(tmp_path / MULTITURN.name).load is None
     (tmp_path / "benchmark_command.txt").write_text("bench.py -p 8 --max-active-conversations 24 -m m\n")

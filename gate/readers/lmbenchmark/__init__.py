@@ -5,14 +5,35 @@ Both write a row for each request that finished and none for one that failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "lmbenchmark"
 TITLE = "LMBenchmark"
+SECONDS = Kind(
+    ".csv",
+    header=frozenset(
+        ("prompt_tokens", "generation_tokens", "ttft", "generation_time", "launch_time", "finish_time")
+    ),
+)
+MULTITURN = Kind(
+    ".csv",
+    header=frozenset(
+        (
+            *("start_time_ms", "ttft_ms", "tpot_ms", "latency_ms", "client_id"),
+            *("input_num_tokens", "output_num_tokens", "output_num_first_chunk_tokens"),
+        )
+    ),
+)
+KINDS = (SECONDS, MULTITURN)
 SIDE_FILES: Mapping[str, str] = {
     "*_server_metrics.csv": "what the InferenceX client scraped from the server",
     "*_gpu_transfer.csv": "what the InferenceX client scraped from the GPUs",
@@ -27,7 +48,7 @@ FORMATS: Sequence[Format] = (
         files="LMBenchmark CSV (s); InferenceX multi-turn `*_client_metrics.csv` (ms)",
         evidence="requests",
         reads="TTFT, E2E, tokens, start; rate from the name, clients and model from the command beside it",
-        cannot="the error rate: failures have no row; ITL",
+        cannot="the error rate: failures have no row, and the client repeats requests; ITL",
         traps=(
             "generation_time excludes TTFT; the multi-turn client lowers TTFT; a file without a final "
             "newline is refused as cut"
@@ -40,37 +61,20 @@ DEFINITIONS: Mapping[str, str] = {
     "tpot": "not recorded; generation_time / (generation_tokens - 1)",
     "itl": "not recorded",
 }
-SECONDS = ("prompt_tokens", "generation_tokens", "ttft", "generation_time", "launch_time", "finish_time")
-MULTITURN = (
-    "start_time_ms",
-    "ttft_ms",
-    "tpot_ms",
-    "latency_ms",
-    "input_num_tokens",
-    "output_num_tokens",
-    "output_num_first_chunk_tokens",
-    "client_id",
-)
 
 
 def sniff(source: Source, /) -> bool:
     """Whether the header is one of the two, by its columns."""
-    return source.shape == "text" and columns_of(source.head) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Iterable[Told]:
     """The one run of the file. Raises InputError when it is cut short, empty or not all numbers."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """None: each CSV is a run."""
     return {}
-
-
-def columns_of(head: str) -> tuple[str, ...] | None:
-    """The columns of the one of the two that the header has, None for any other."""
-    header = {name.strip() for name in head.lstrip().partition("\n")[0].split(",")}
-    return next((wanted for wanted in (SECONDS, MULTITURN) if header.issuperset(wanted)), None)
