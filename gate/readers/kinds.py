@@ -20,6 +20,7 @@ class Kind(Struct, frozen=True):
     keys: frozenset[str] = frozenset()  # all of these at the top level of (the first of) its objects
     any_of: frozenset[str] = frozenset()  # and one of these at least
     without: frozenset[str] = frozenset()  # and none of these
+    within: tuple[str, frozenset[str]] | None = None  # and under this key one of these keys at least
     header: frozenset[str] = frozenset()  # cells of a CSV's first line
     begins: str = ""  # a pattern of how a text begins, or an object that is cut short
     array: bool = False  # keys are those of the first element of a list
@@ -46,7 +47,9 @@ def _fits(source: Source, kind: Kind) -> bool:
     keys = source.keys
     if not (kind.keys or kind.any_of) or not keys >= kind.keys or keys & kind.without:
         return False
-    return not kind.any_of or bool(keys & kind.any_of)
+    if kind.any_of and not keys & kind.any_of:
+        return False
+    return kind.within is None or not kind.within[1].isdisjoint(source.doc.mapping(kind.within[0]))
 
 
 def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:

@@ -23,7 +23,7 @@ NO_GAPS = (
 def streamed(case: Case) -> Iterator[Finding]:
     """Whether answers came token by token; what came in one piece has no TTFT and no TPOT."""
     told, evidence = case.told, case.evidence
-    if not case.counts.completed:
+    if not case.measured:
         return
     if told.streamed is False:
         yield Doubt(Why.NOT_STREAMED, STREAMED, NO_STREAM.format(told.stream_with))
@@ -46,11 +46,11 @@ def _in_one_piece(rows: Requests) -> Iterator[Finding]:
 
 
 def gaps(case: Case) -> Iterator[Finding]:
-    """ITL needs the gaps, or percentiles or buckets of them."""
+    """ITL needs the gaps, or percentiles or buckets of them, where anything completed."""
     evidence = case.evidence
     if isinstance(evidence, Requests):
         known = case.told.has_gaps or evidence.gaps is not None
     else:
         known = "itl" in (evidence.buckets if isinstance(evidence, Histogram) else evidence.summaries)
-    if not known:
+    if not known and case.measured:
         yield Doubt(Why.NO_GAPS, ("itl",), NO_GAPS.format(case.title))

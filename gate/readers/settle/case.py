@@ -30,6 +30,11 @@ class Case(Struct, frozen=True, eq=False):
         """The per-request columns, where there are any."""
         return self.evidence if isinstance(self.evidence, Requests) else None
 
+    @property
+    def measured(self) -> bool:
+        """Whether a request completed; also where nothing says how many did."""
+        return self.counts.completed > 0 or (self.rows is None and self.told.counts is None)
+
 
 class Marked(Struct, frozen=True, eq=False):
     """A doubt about some rows: which, and under which name the evidence keeps them."""

@@ -13,7 +13,7 @@ def percentiles(case: Case) -> Iterator[Finding]:
     """Percentiles ascend and are measurements; those of evidence are over the completed requests."""
     for metric, summary in case.told.stated.items():
         ladders.check(case.source, metric, summary)
-    if not isinstance(case.evidence, Aggregate) or not case.counts.completed:
+    if not isinstance(case.evidence, Aggregate) or not case.measured:
         return
     evidence, completed = case.evidence, case.counts.completed
     for metric, summary in evidence.summaries.items():
@@ -21,7 +21,7 @@ def percentiles(case: Case) -> Iterator[Finding]:
         if ladders.has_zero(metric, summary):
             why = f"a percentile of exactly 0 is no measurement; {richer(case)}"
             yield Doubt(Why.ZERO, (metric,), why)
-        n = summary.n
+        n = summary.n if completed and metric != "itl" else None  # gaps are more than requests
         if n is not None and (n > completed or (n < completed and metric in ("ttft", "e2e"))):
             why = f"{n:,} values stand behind {metric.upper()}, but {completed:,} requests completed"
             yield Doubt(Why.POPULATION, (metric,), f"{why}; {richer(case)}")

@@ -67,7 +67,12 @@ def nothing_cut(case: Case) -> Iterator[Finding]:
     rows = case.rows
     if rows is None or rows.output_tokens is None:
         return
-    for what, amount in (("chunks", case.told.pieces), ("characters", case.told.characters)):
+    other = case.told.recount
+    for what, amount in (
+        ("chunks", case.told.pieces),
+        ("characters", case.told.characters),
+        (f"tokens by {other[2]}" if other else "", other[0] if other else None),
+    ):
         cut = None if amount is None else _cut(rows, amount)
         if cut is None or not cut.any():
             continue
