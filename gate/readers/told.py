@@ -27,7 +27,9 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     asked: int | None = None  # requests the run was to send, where only their number was to end it
     # With rows: what the tool counts itself. In `counted`, None for a number that it does not state.
     counted: Counted | None = None
-    output_tokens: float | None = None  # total over completed requests, as stated beside rows or without
+    # Total over completed requests, as stated beside rows or without. It is used instead of the rows' sum
+    # where `doubts` has a TOKENS_DISAGREE.
+    output_tokens: float | None = None
     duration_s: float | None = None
     load: Load | None = None
     level: str = ""  # a phase or level of a file with several: those of two names never pool

@@ -21,6 +21,7 @@ from .case import EVERY, Case, Marked, Rule
 STREAM_ERRORS = "{} records an error inside a 200 stream as a success: such failures are in no count"
 RULES: Mapping[str, Rule] = {
     "counts": counting.counts_agree,
+    "duration": counting.duration,
     "lost rows": counting.nothing_lost,
     "retries": counting.retried,
     "tool's verdict": counting.tool_verdict,
@@ -49,7 +50,7 @@ def settle(source: Stored, card: Card, told: Told) -> Run:
     rows = told.evidence if isinstance(told.evidence, Requests) else None
     counts = rows.counts if rows is not None else told.counts or Counts(0, 0, 0)
     total = told.output_tokens
-    if rows is not None and rows.output_tokens is not None:
+    if rows is not None and rows.output_tokens is not None and not tokens.total_is_right(told):
         total = tables.output_total(rows)
     case = Case(source, card.TITLE, told, told.evidence, counts, total)
     doubts, notes, marks = list(told.doubts), list(told.notes), dict[str, Bools]()

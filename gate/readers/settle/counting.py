@@ -35,16 +35,25 @@ def counts_agree(case: Case) -> Iterator[Finding]:
     if total is not None and total != mine.attempted:
         why = f"contradicts itself: it counts {total} requests, and {mine.attempted} have a row"
         raise case.source.fail(why, stated.where, AGAIN)
-    if stated.completed is not None and mine.completed > stated.completed:
+    done, rows_in_all = stated.completed, mine.attempted + mine.cancelled + mine.warmup
+    if done is not None and not mine.completed <= done <= rows_in_all:
         why = (
-            f"contradicts itself: it counts {stated.completed} completed requests, and"
-            f" {mine.completed} rows are complete"
+            f"contradicts itself: it counts {done} completed requests, and of its {rows_in_all} rows"
+            f" {mine.completed} are complete"
         )
         raise case.source.fail(why, stated.where, AGAIN)
     if stated.completed is not None and mine.completed < stated.completed:
         yield f"the tool counts {stated.completed} completed, slo-gate {mine.completed}"
     elif stated.completed is None and stated.failed is not None and stated.failed != mine.failed:
         yield f"the tool counts {stated.failed} failures, slo-gate {mine.failed}"
+
+
+def duration(case: Case) -> Iterator[Finding]:
+    """No run takes less than no time."""
+    duration_s = case.told.duration_s
+    if duration_s is not None and duration_s < 0:
+        raise case.source.fail(f"contradicts itself: a duration of {duration_s:g} s", hint=AGAIN)
+    yield from ()
 
 
 def nothing_lost(case: Case) -> Iterator[Finding]:

@@ -8,11 +8,15 @@ import numpy as np
 
 from ...model import Bools, Doubt, Floats, Histogram, Requests, Status, Why
 from .. import tables
+from ..told import Told
 from .case import AGAIN, EVERY, Case, Finding, Marked
 
-_ALIKE = 0.8  # share of answers whose chunks or text must match their tokens before others are called cut
+_ALIKE = 0.8  # share of the other answers whose chunks or text must match their tokens
 _CUT = 0.5  # of what the tokens of an answer would have brought
 _CUT_LEAST = 3.0  # tokens that must be missing
+_LONG = 16  # tokens: an answer this long has as many chunks by no chance
+_FRAMES = 2  # chunks without a token: of the role, of the end
+_SOME = 0.1  # of the answers
 
 ONE_TOKEN = "every response had one token, so there is no time between tokens; ask for longer outputs"
 NO_TOKENS = (
@@ -47,10 +51,15 @@ def _token_seen(case: Case) -> bool:
     return any(metric in known for metric in ("ttft", "tpot", "itl"))
 
 
+def total_is_right(told: Told) -> bool:
+    """Whether the reader says that the counts of its rows are no counts, and the total is."""
+    return told.output_tokens is not None and any(d.code is Why.TOKENS_DISAGREE for d in told.doubts)
+
+
 def tokens_agree(case: Case) -> Iterator[Finding]:
     """Two counts of the same tokens are within 5 % of one another."""
     rows, told = case.rows, case.told
-    if rows is None:
+    if rows is None or total_is_right(told):
         return
     if told.recount is not None:
         yield from tables.token_note(rows, *told.recount)
@@ -63,7 +72,10 @@ def tokens_agree(case: Case) -> Iterator[Finding]:
 
 
 def nothing_cut(case: Case) -> Iterator[Finding]:
-    """Answers that stop short of the tokens they are credited with, where the others' match theirs."""
+    """Answers that stop short of the tokens they are credited with, where the others' match theirs.
+
+    Characters are looked at where chunks settle nothing: those of a token vary more.
+    """
     rows = case.rows
     if rows is None or rows.output_tokens is None:
         return
@@ -74,20 +86,24 @@ def nothing_cut(case: Case) -> Iterator[Finding]:
         (f"tokens by {other[2]}" if other else "", other[0] if other else None),
     ):
         cut = None if amount is None else _cut(rows, amount)
-        if cut is None or not cut.any():
+        if cut is None:
             continue
-        number = int(cut.sum())
-        why = (
-            f"{number:,} answers stop short: their {what} are less than half of what as many output tokens"
-            " bring in the other answers, as after an error inside the stream; look into the server's log"
-        )
-        of = ("tpot", "e2e", "goodput", "error_rate", "throughput")
-        yield Marked(Doubt(Why.CUT_ROWS, of, why, number), "failed", cut)
+        if number := int(cut.sum()):
+            why = (
+                f"{number:,} answers stop short: their {what} are less than half of what as many output"
+                " tokens bring in the other answers, as after an error inside the stream; look into the"
+                " server's log"
+            )
+            of = ("tpot", "e2e", "goodput", "error_rate", "throughput")
+            yield Marked(Doubt(Why.CUT_ROWS, of, why, number), "failed", cut)
         return
 
 
 def _cut(rows: Requests, amount: Floats) -> Bools | None:
-    """Rows whose `amount` is far below that of their tokens; None where most rows' varies as much."""
+    """Rows whose `amount` is far below that of their tokens; None where most rows' varies as much.
+
+    The others are those that are not short, so that cutting more answers hides none of them.
+    """
     assert rows.output_tokens is not None
     tokens = rows.output_tokens
     known = (rows.status == Status.COMPLETED) & np.isfinite(amount) & (tokens > 1)
@@ -95,11 +111,14 @@ def _cut(rows: Requests, amount: Floats) -> Bools | None:
         return None
     share = np.where(known, amount, 0.0) / np.where(known, tokens, 1.0)
     typical = float(np.median(share[known]))
+    equal = known & (tokens >= _LONG) & (np.abs(tokens - amount) <= _FRAMES)
+    if equal.sum() >= _SOME * known.sum():  # this server sends each token by itself
+        typical = max(typical, 1.0)
     if typical <= 0:
         return None
-    alike = known & (np.abs(share - typical) <= (1 - _CUT) * typical)
     short: Bools = known & (share < _CUT * typical) & (tokens - amount / typical >= _CUT_LEAST)
-    return short if alike.sum() >= _ALIKE * known.sum() else None
+    alike = known & ~short & (np.abs(share - typical) <= (1 - _CUT) * typical)
+    return short if alike.sum() >= _ALIKE * (known & ~short).sum() else None
 
 
 def one_token(case: Case) -> Iterator[Finding]:
