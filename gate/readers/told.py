@@ -30,6 +30,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # Total over completed requests, as stated beside rows or without. It is used instead of the rows' sum
     # where `doubts` has a TOKENS_DISAGREE.
     output_tokens: float | None = None
+    fewest_tokens: float | None = None  # without rows: output tokens of the shortest answer
     duration_s: float | None = None
     load: Load | None = None
     level: str = ""  # a phase or level of a file with several: those of two names never pool
@@ -44,7 +45,8 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     prompts: int | None = None  # different prompt texts
     # How answers came. `streamed` is what the file says; what the rows show is looked at in any case.
     streamed: bool | None = None
-    stream_with: str = "run with streaming on"  # the remedy where there is no first token
+    # The remedy where there is no first token; "" for a tool that may measure none.
+    stream_with: str = ""
     has_gaps: bool = False  # whether the file holds the gaps between chunks, decoded or not
     pieces: Floats | None = None  # chunks with content each answer came in
     characters: Floats | None = None  # of the text of each answer

@@ -25,14 +25,18 @@ def streamed(case: Case) -> Iterator[Finding]:
     told, evidence = case.told, case.evidence
     if not case.measured:
         return
+    remedy = told.stream_with or "run with streaming on"
     if told.streamed is False:
-        yield Doubt(Why.NOT_STREAMED, STREAMED, NO_STREAM.format(told.stream_with))
+        yield Doubt(Why.NOT_STREAMED, STREAMED, NO_STREAM.format(remedy))
     elif isinstance(evidence, Requests):
         if evidence.ttft_s is None:
-            yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(told.stream_with))
+            yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
         yield from _in_one_piece(evidence)
-    elif isinstance(evidence, Aggregate) and came_at_once(evidence):
-        yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
+    elif isinstance(evidence, Aggregate):
+        if "ttft" not in evidence.summaries and told.stream_with:
+            yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
+        if came_at_once(evidence):
+            yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
 
 
 def _in_one_piece(rows: Requests) -> Iterator[Finding]:
