@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import llmeter, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -42,6 +42,11 @@ def read_all(path: Path) -> list[Run]:
 def read(path: Path) -> Run:
     (run,) = read_all(path)
     return run
+
+
+def codes(run: Run, of: str) -> list[Why]:
+    """The codes of the doubts about a metric, the first first."""
+    return [doubt.code for doubt in run.doubts if of in doubt.of]
 
 
 def rows_of(run: Run) -> Requests:
@@ -221,7 +226,8 @@ def test_percentiles_with_partial_values_of_failed_requests_are_not_judged() -> 
     run = read(CASES / "failures" / "stats.json")
     assert isinstance(run.evidence, Aggregate)
     assert (run.counts.attempted, run.counts.failed) == (150, 9)
-    assert set(run.evidence.summaries) == {"tpot"}  # a failed request has no tokens and so no TPOT
+    partial = [doubt.of for doubt in run.doubts if doubt.code is Why.PARTIAL]
+    assert partial == [("ttft", "e2e")]  # a failed request has no tokens and so no TPOT
     for metric in ("ttft", "e2e"):
         assert "before they failed" in run.doubted[metric]
 
@@ -239,7 +245,9 @@ def test_public_failures_are_counted(shared: Path) -> None:
     run = read(shared / "public-results" / "llmeter" / "001_errors_responses.jsonl")
     assert (run.counts.attempted, run.counts.failed) == (5, 2)
     assert any("the SDK retried 2 requests, 3 times in all" in note for note in run.notes)
-    assert "error_rate" not in run.doubted  # Bedrock counts its retries
+    about = {doubt.code: doubt.requests for doubt in run.doubts if "error_rate" in doubt.of}
+    assert Why.RETRIES_UNKNOWN not in about  # Bedrock counts its retries
+    assert about[Why.RETRIED] == 2
 
 
 def test_retries_by_the_sdk_leave_the_error_rate_open() -> None:
@@ -271,8 +279,8 @@ def test_a_reasoning_model_is_not_judged_by_its_first_visible_token(tmp_path: Pa
 @pytest.mark.parametrize("how", ["column", "setting"])
 def test_a_first_token_of_any_kind_is_judged(tmp_path: Path, how: str) -> None:
     new = {"time_to_first_content_token": 2.5} if how == "column" else {}
-    if how == "setting":
-        beside(tmp_path, "run_config.json", configured(ttft_visible_tokens_only=False))
+    state = {"ttft_visible_tokens_only": False} if how == "setting" else {}
+    beside(tmp_path, "run_config.json", configured(**state))
     run = read(write(tmp_path, [row(num_tokens_output_reasoning=40, **new)] * 2))
     assert "ttft" not in run.doubted
     assert "any kind" in run.definitions["ttft"]
@@ -284,7 +292,9 @@ def test_a_first_token_of_any_kind_is_judged(tmp_path: Path, how: str) -> None:
 def test_an_endpoint_that_does_not_stream_has_no_ttft(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(time_to_first_token=None, time_per_output_token=None)] * 3 + [FAILED]))
     assert (run.counts.completed, run.counts.failed, run.streaming) == (3, 1, False)  # BUGS B13
-    assert "does not stream" in run.doubted["ttft"]
+    (doubt,) = [doubt for doubt in run.doubts if doubt.code is Why.NOT_STREAMED]
+    assert {"ttft", "tpot"} <= set(doubt.of)
+    assert "use a streaming endpoint" in doubt.why
     assert rows_of(run).ttft_s is None
 
 
@@ -297,8 +307,44 @@ def test_answers_in_one_piece_are_not_judged_by_ttft_or_tpot(tmp_path: Path) -> 
 def test_fewer_rows_than_asked_for_are_told(tmp_path: Path) -> None:
     beside(tmp_path, "run_config.json", configured(max_retries=0) | {"clients": 3, "n_requests": 2})
     run = read(write(tmp_path, [row()] * 4))
-    assert any("6 requests were asked for, 4 are in the file" in note for note in run.notes)
+    (lost,) = [doubt for doubt in run.doubts if "attempted" in doubt.of]
+    assert (lost.code, lost.requests) == (Why.LOST_ROWS, 2)
+    assert lost.why.startswith("6 requests were asked for and 4 are in the file")
     assert run.load == Load(concurrency=3)
+
+
+def test_retries_that_nothing_states_are_not_none(tmp_path: Path) -> None:
+    for name in ("stats.json", "summary.json"):
+        shutil.copy(CASES / "failures" / name, tmp_path)
+    shutil.copy(responses("failures"), tmp_path / "responses.jsonl.gz")
+    assert codes(read(tmp_path / "responses.jsonl.gz"), "error_rate") == [Why.RETRIES_UNKNOWN]
+    assert Why.RETRIES_UNKNOWN in codes(read(tmp_path / "stats.json"), "error_rate")
+
+
+@pytest.mark.parametrize(
+    ("name", "said_beside", "known"),
+    [
+        (None, {}, False),
+        ("run_config.json", {}, True),  # 2 clients x 1 request
+        ("run_config.json", {"n_requests": 0, "run_duration": 60}, False),
+        ("summary.json", {"total_requests": 2}, True),
+    ],
+)
+def test_rows_of_an_unknown_number_of_levels_are_not_one_run(
+    tmp_path: Path, name: str | None, said_beside: dict[str, Any], known: bool
+) -> None:
+    if name is not None:
+        beside(tmp_path, name, (configured(max_retries=0) if "config" in name else {}) | said_beside)
+    run = read(write(tmp_path, [row(), row()]))
+    assert (Why.SEVERAL_LOADS in codes(run, "e2e")) is not known
+
+
+def test_statistics_without_a_count_of_reasoning_tokens_do_not_judge_tpot(tmp_path: Path) -> None:
+    stats = said(CASES / "typical")
+    beside(tmp_path, "stats.json", stats)
+    assert Why.DEFINITION in codes(read(tmp_path / "stats.json"), "tpot")
+    beside(tmp_path, "stats.json", {**stats, "total_reasoning_output_tokens": 0})
+    assert codes(read(tmp_path / "stats.json"), "tpot") == []
 
 
 def test_a_configuration_of_the_old_format_is_read(tmp_path: Path) -> None:
@@ -370,7 +416,7 @@ def test_a_file_cut_in_a_line_is_claimed_and_says_so() -> None:
 
 def test_an_empty_file_is_an_error() -> None:
     assert not llmeter.sniff(source(responses("empty")))
-    with pytest.raises(InputError, match="no responses"):
+    with pytest.raises(InputError, match="not a result of LLMeter"):
         runs_of(llmeter, source(responses("empty")))
 
 
@@ -398,11 +444,11 @@ def test_a_missing_field_is_named(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"failed_requests": 151}, "contradicts itself: 151 of 150"),
+        ({"failed_requests": 151}, "contradicts itself: -1 completed and 151 failed are not 150"),
         ({"failed_requests": None}, "does not say how many"),
         ({"total_requests": -1}, "expected a count"),
         ({"clients": 2.5}, "expected a count"),
-        ({"time_to_first_token-p90": 9.0}, "a higher percentile of time_to_first_token is lower"),
+        ({"time_to_first_token-p90": 9.0}, "a higher percentile of TTFT is lower"),
         ({"time_to_first_token-p50": "fast"}, "expected a number"),
     ],
 )
