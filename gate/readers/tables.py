@@ -39,7 +39,7 @@ def requests(
     A column without one value is None: the tool never recorded it. Hand `output_tokens` over as None only
     where the rows have no such field: one that is empty in every row says that no token was made.
     """
-    silent = _silent(output_tokens, ttft_s)
+    silent = _silent(output_tokens, ttft_s, e2e_s)
     ttft_s, e2e_s, output_tokens, input_tokens, start_s = (
         _recorded(column) for column in (ttft_s, e2e_s, output_tokens, input_tokens, start_s)
     )
@@ -63,16 +63,20 @@ def requests(
     )
 
 
-def _silent(output_tokens: Floats | None, ttft_s: Floats | None) -> Bools | None:
+def _silent(output_tokens: Floats | None, ttft_s: Floats | None, e2e_s: Floats | None) -> Bools | None:
     """Rows without an output token: a count of 0, and no count at all where no row shows a token.
 
-    A first token is one: rows that have a TTFT and no count are not silent, their count is unknown.
+    A first token is one: rows that have a TTFT and no count are not silent, their count is unknown. It is none
+    where tools write the E2E for it, as in each answer of an embedding.
     """
     if output_tokens is None:
         return None
     silent: Bools = ~(output_tokens > 0) & ~np.isnan(output_tokens)
     if not (output_tokens > 0).any():
-        silent |= np.isnan(output_tokens) if ttft_s is None else ~np.isfinite(ttft_s)
+        first = np.zeros_like(silent) if ttft_s is None else np.isfinite(ttft_s)
+        if ttft_s is not None and e2e_s is not None and (ttft_s == e2e_s)[first].all():
+            first[:] = False
+        silent |= ~first
     return silent
 
 
