@@ -82,11 +82,17 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
         "policy": {**document["policy"], "objectives": []},
         "checks": document["objectives"],
         "metrics": _metrics(document["metrics"]),
-        "runs": [{**run, "metrics": _metrics(run["metrics"])} for run in document["runs"]],
-        "loads": [{**load, "metrics": _metrics(load["metrics"])} for load in document["loads"]],
+        "runs": [_shown(run) for run in document["runs"]],
+        "loads": [_shown(load) for load in document["loads"]],
         "baseline": _baseline(document.get("baseline")),
         "attribution": _attribution(document.get("attribution")),
     }
+
+
+def _shown(run: dict[str, Any]) -> dict[str, Any]:
+    """A run or a load; counts that are null are not stated."""
+    counts = run["counts"] if run["counts"]["attempted"] is not None else None
+    return {**run, "counts": counts, "metrics": _metrics(run["metrics"])}
 
 
 def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:

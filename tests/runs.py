@@ -10,6 +10,7 @@ import numpy as np
 from gate.model import (
     Aggregate,
     Counts,
+    Doubt,
     EvidenceRules,
     Kind,
     Level,
@@ -22,6 +23,7 @@ from gate.model import (
     Status,
     Summary,
     When,
+    Why,
     Workload,
 )
 from gate.units import SECONDS, SHARE, TOKEN_RATE
@@ -53,7 +55,9 @@ def make_requests(
 
 
 def make_run(evidence: Requests | Aggregate, **facts: Any) -> Run:
-    """A run of one tool at concurrency 8."""
+    """A run of one tool at concurrency 8; `doubts` may be a mapping of what is doubted to why."""
+    if isinstance(facts.get("doubts"), dict):
+        facts["doubts"] = tuple(Doubt(Why.DEFINITION, (of,), why) for of, why in facts["doubts"].items())
     if isinstance(evidence, Requests):
         number = np.bincount(evidence.status, minlength=4).tolist()
         counts = Counts(number[0] + number[1], *number)

@@ -286,7 +286,7 @@ def test_nothing_attempted_is_never_green() -> None:
 
 @pytest.mark.parametrize("undecided", ["block", "lean", "allow"])
 def test_missing_evidence_blocks_whatever_the_burden_of_proof(undecided: str) -> None:
-    run = make_run(make_requests(0.1, n=500), unsuitable={"ttft": "the run was not streaming"})
+    run = make_run(make_requests(0.1, n=500), doubts={"ttft": "the run was not streaming"})
     report = judge(make_policy(latency("ttft", 99, 1.0), undecided=undecided), run)
     check = only(report, "ttft.p99")
     assert (check.verdict, check.cause, report.exit_code) == (Verdict.INCONCLUSIVE, "evidence", 4)
@@ -665,7 +665,7 @@ def test_completed_requests_without_a_value_may_be_anything() -> None:
 
 def test_one_blind_run_among_others_hides_an_error_rate() -> None:
     seen = make_run(make_requests(0.1, n=1000, status=[Status.FAILED] + [0] * 999))
-    blind = make_run(make_requests(0.1, n=10), unsuitable={"error_rate": "the server restarted"})
+    blind = make_run(make_requests(0.1, n=10), doubts={"error_rate": "the server restarted"})
     assert (
         only(judge(make_policy(error_rate(0.01)), seen, blind), "error_rate").verdict is Verdict.INCONCLUSIVE
     )
@@ -696,6 +696,6 @@ def test_traffic_below_the_declared_minimum_is_not_the_declared_load() -> None:
 
 
 def test_an_error_rate_nobody_could_see_is_inconclusive() -> None:
-    run = make_run(make_requests(0.1, n=200), unsuitable={"error_rate": "failed requests are in no row"})
+    run = make_run(make_requests(0.1, n=200), doubts={"error_rate": "failed requests are in no row"})
     check = only(judge(make_policy(error_rate(0.01)), run), "error_rate")
     assert (check.verdict, check.cause) == (Verdict.INCONCLUSIVE, "evidence")

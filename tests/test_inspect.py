@@ -35,7 +35,7 @@ def test_rows_are_judged_by_any_percentile_and_jointly() -> None:
 
 
 def test_an_unsuitable_metric_is_named_with_its_reason() -> None:
-    run = make_run(make_requests(0.1, n=50), unsuitable={"ttft": "the run was not streaming"})
+    run = make_run(make_requests(0.1, n=50), doubts={"ttft": "the run was not streaming"})
     (found,) = inspect_runs([run])
     assert found.unjudged["ttft"] == "the run was not streaming"
     assert "without bounds on TTFT" in found.judged["goodput"]

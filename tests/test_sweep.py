@@ -194,7 +194,7 @@ def test_headroom_does_not_pass_on_files_that_may_lack_failures(blind: int, bad:
     policy = policy_at(64, goodput(0.7), headroom(0.2))
     for unsuitable in ({}, why):
         runs = [
-            load_run(c, bad * (c == 96), name=f"{c}-{i}.json", unsuitable=unsuitable if c == blind else {})
+            load_run(c, bad * (c == 96), name=f"{c}-{i}.json", doubts=unsuitable if c == blind else {})
             for c in (64, 96)
             for i in range(5)
         ]

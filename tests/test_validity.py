@@ -323,9 +323,9 @@ def paces(rate: float, **facts: Any) -> list[Run]:
 def test_where_attempts_are_not_known_nothing_passes_and_the_reason_is_the_readers() -> None:
     policy = make_policy(*EASY, latency("tpot", 90, 1.0), throughput(100.0), **BOUNDS)
     assert {check.verdict for check in judge(policy, *paces(200)).checks} == {Verdict.PASS}
-    one_blind = [*paces(200)[:-1], paces(200, unsuitable=UNCOUNTED)[-1]]
+    one_blind = [*paces(200)[:-1], paces(200, doubts=UNCOUNTED)[-1]]
     for runs, where in (
-        (paces(200, unsuitable=UNCOUNTED), "0.json (and 5 more runs)"),
+        (paces(200, doubts=UNCOUNTED), "0.json (and 5 more runs)"),
         (one_blind, "5.json"),
     ):
         report = judge(policy, *runs)
@@ -337,20 +337,20 @@ def test_where_attempts_are_not_known_nothing_passes_and_the_reason_is_the_reade
 
 def test_a_naked_estimate_does_not_pass_either_where_attempts_are_not_known() -> None:
     policy = make_policy(*EASY, evidence={"decide": "point"}, **BOUNDS)
-    verdicts = {check.verdict for check in judge(policy, *paces(200, unsuitable=UNCOUNTED)).checks}
+    verdicts = {check.verdict for check in judge(policy, *paces(200, doubts=UNCOUNTED)).checks}
     assert verdicts == {Verdict.INCONCLUSIVE}
 
 
 def test_a_failure_stands_where_attempts_are_not_known() -> None:
     policy = make_policy(latency("ttft", 90, 0.05), throughput(300.0), goodput(0.9), bounds={"ttft": 0.05})
-    report = judge(policy, *paces(200, unsuitable=UNCOUNTED))
+    report = judge(policy, *paces(200, doubts=UNCOUNTED))
     assert [check.verdict for check in report.checks] == [Verdict.FAIL] * 3
     assert report.exit_code == 1
 
 
 def test_runs_at_another_load_do_not_touch_the_judged_ones() -> None:
     policy = make_policy(*EASY, **DECLARED, **BOUNDS)
-    other = paces(200, load=Load(concurrency=16), unsuitable=UNCOUNTED)
+    other = paces(200, load=Load(concurrency=16), doubts=UNCOUNTED)
     assert judge(policy, *paces(200), *other).verdict is Verdict.PASS
 
 

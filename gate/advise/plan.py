@@ -226,7 +226,7 @@ def _missing(one: Check, report: Report) -> Missing:
     if one.verdict is not Verdict.INCONCLUSIVE or one.cause == "evidence" or one.more_requests is None:
         return Missing(*facts, one.reason)
     judged = [run for run in report.runs if run.at_target]
-    attempted = sum(run.counts.attempted for run in judged)
+    attempted = sum(run.counts.attempted for run in judged if run.counts)
     seconds = sum(run.duration_s or 0.0 for run in judged)
     each = attempted / len(judged) if judged else 0.0
     more = one.more_requests

@@ -147,7 +147,8 @@ def _notes(policy: Policy, runs: Sequence[Prepared]) -> tuple[str, ...]:
     ]
     if policy.evidence.decide == "point":
         told.append("decide: point: where a share would be met is a naked estimate")
-    doubts = dict.fromkeys(validity.findings(runs, policy).doubts.values())
+    doubts = dict.fromkeys(doubt.why for doubt in validity.findings(runs, policy).doubts)
+    doubts |= dict.fromkeys(doubt.why for one in runs for doubt in one.run.doubts if doubt.requests)
     told += [f"check would not believe a pass here: {why}" for why in doubts]
     return tuple(told)
 

@@ -211,7 +211,7 @@ def _from_results(answers: Answers, names: Sequence[str]) -> Answers:
     judged = [run for run, shown in zip(runs, report.runs, strict=True) if shown.at_target]
     if not judged:
         raise UsageError(f"no run at {first.workload.target}", ", ".join(names), "name a load the files hold")
-    attempted = sum(shown.counts.attempted for shown in report.runs if shown.at_target)
+    attempted = sum(shown.counts.attempted for shown in report.runs if shown.at_target and shown.counts)
     found = measured(
         first.objectives, report.checks, attempted, f"{', '.join(names)}, at {first.workload.target}"
     )

@@ -233,7 +233,7 @@ def weight(check: Check) -> str:
     """Whether an inconclusive blocks, and which kind it is; empty for the rest."""
     if check.verdict != Verdict.INCONCLUSIVE:
         return ""
-    kinds = {"evidence": "evidence missing or unsuitable", "undecided": "too little data"}
+    kinds = {"evidence": "evidence missing or doubted", "undecided": "too little data"}
     return f"{kinds.get(check.cause or '', 'unproven')}, {'blocks' if check.blocks else 'does not block'}"
 
 
@@ -298,6 +298,8 @@ def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:
 def requests_line(run: RunReport) -> str:
     """How many requests of each kind a run has; cancelled are always shown."""
     counts = run.counts
+    if counts is None:
+        return "how many were attempted, completed and failed is not stated"
     return (
         f"{count(counts.attempted)} attempted, {count(counts.completed)} completed, "
         f"{count(counts.failed)} failed; not counted: {count(counts.cancelled)} cancelled, "

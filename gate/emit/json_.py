@@ -22,6 +22,7 @@ from ..model import (
     Capacity,
     Check,
     Comparison,
+    Counts,
     ErrorReport,
     Goodput,
     InputFile,
@@ -136,13 +137,19 @@ def _run(run: RunReport) -> dict[str, Any]:
         **_fields(run, "input", "format", "tool", "tool_version", "model", "hardware", "session"),
         "load": _load(run.load),
         **_fields(run, "evidence", "at_target"),
-        "counts": _fields(run.counts, "attempted", "completed", "failed", "cancelled", "warmup"),
+        "counts": _counts(run.counts),
         "duration_s": run.duration_s,
         "goodput": _goodput(run.goodput),
         "metrics": _metrics(run.metrics),
         "notes": run.notes,
+        "doubts": [_fields(doubt, "code", "of", "why", "requests") for doubt in run.doubts],
         **_fields(run, "input_tokens", "output_tokens"),
     }
+
+
+def _counts(counts: Counts | None) -> dict[str, int | None]:
+    """Nulls where the file does not state them, which is not zero."""
+    return {name: getattr(counts, name) if counts else None for name in Counts.__struct_fields__}
 
 
 def comparison(found: Comparison | None) -> dict[str, Any] | None:
@@ -165,7 +172,7 @@ def _load_point(point: LoadReport) -> dict[str, Any]:
     return {
         "load": _load(point.load),
         **_fields(point, "at_target", "runs"),
-        "counts": _fields(point.counts, "attempted", "completed", "failed", "cancelled", "warmup"),
+        "counts": _counts(point.counts),
         "goodput": _goodput(point.goodput),
         "metrics": _metrics(point.metrics),
         "verdict": point.verdict,
@@ -198,7 +205,17 @@ def _objective(check: Check) -> dict[str, Any]:
         *("id", "metric", "statistic", "level", "expected", "operator", "bound", "unit"),
         *("observed", "observed_text", "share", "interval", "interval_of"),
         *("n", "misses", "misses_range", "n_eff", "deff"),
-        *("verdict", "cause", "blocks", "reason", "more_requests", "headroom", "policy_line", "waived"),
+        *(
+            "verdict",
+            "cause",
+            "doubts",
+            "blocks",
+            "reason",
+            "more_requests",
+            "headroom",
+            "policy_line",
+            "waived",
+        ),
     )
 
 
@@ -257,5 +274,5 @@ def _mean_p99(pair: tuple[float, float] | None) -> dict[str, float] | None:
 
 
 def _metrics(metrics: Mapping[str, MetricStats | None]) -> dict[str, Any]:
-    names = ("n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported")
+    names = ("n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported", "doubt")
     return {name: stats and _fields(stats, *names) for name in _METRICS for stats in (metrics.get(name),)}

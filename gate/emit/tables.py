@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ..model import Check, MetricStats, Report, RunReport
+from ..model import Check, Counts, MetricStats, Report, RunReport
 from ..units import SECONDS, show
 from . import format as f
 
@@ -109,14 +109,18 @@ def load_table(report: Report) -> Table:
                 "load": str(point.load) if point.load else "not stated",
                 "judged": "yes" if point.at_target else "no",
                 "runs": f.count(point.runs),
-                "attempted": f.count(point.counts.attempted),
-                "failed": f.count(point.counts.failed),
+                "attempted": _count(point.counts, "attempted"),
+                "failed": _count(point.counts, "failed"),
                 "goodput": f.goodput_share(point.goodput, target) if point.goodput else "",
                 "policy": f.met(point.verdict),
                 **{name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()},
             }
         )
     return table_of(rows, set(rows[0]) - {"load", "judged", "policy"})
+
+
+def _count(counts: Counts | None, kind: str) -> str:
+    return "not stated" if counts is None else f.count(getattr(counts, kind))
 
 
 def run_table(report: Report) -> Table:
@@ -127,10 +131,10 @@ def run_table(report: Report) -> Table:
         {
             "load": _load(run),
             "judged": ("yes" if run.at_target else "no") if mixed else "",
-            "attempted": f.count(run.counts.attempted),
-            "failed": f.count(run.counts.failed),
-            "cancelled": f.count(run.counts.cancelled),
-            "warm-up": f.count(run.counts.warmup),
+            "attempted": _count(run.counts, "attempted"),
+            "failed": _count(run.counts, "failed"),
+            "cancelled": _count(run.counts, "cancelled"),
+            "warm-up": _count(run.counts, "warmup"),
             "goodput": f.goodput_share(run.goodput, target) if run.goodput else "",
             "input": f.plain(run.input),
         }

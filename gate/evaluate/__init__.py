@@ -261,6 +261,7 @@ def _top_notes(
     definitions = judged[0].definitions if judged else {}
     used = {objective.metric for objective in policy.objectives} | {b.metric for b in policy.goodput_bounds}
     notes += [f"{m.upper()} in {judged[0].tool}: {text}" for m, text in definitions.items() if m in used]
+    notes += dict.fromkeys(text for run in judged for of, text in run.caveats.items() if of in used)
     elsewhere = [one for one in prepared if one not in chosen.runs]
     if chosen.runs and elsewhere:
         notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {loads.loads(elsewhere)}")

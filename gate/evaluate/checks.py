@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import units
-from ..model import Check, Kind, Objective, Policy, Verdict
+from ..model import Check, Doubt, Kind, Objective, Policy, Verdict
 from .prepare import Prepared
 
 CLUSTERS = 5  # from this many runs on, runs are the independent units
@@ -26,29 +26,31 @@ class Setting(Struct, frozen=True):
     everything: Sequence[Prepared] = ()  # all runs, those at other loads too
 
 
-def missing(objective: Objective, why: str) -> Check:
+def missing(objective: Objective, why: str, doubt: Doubt | None = None) -> Check:
     """Inconclusive for want of evidence."""
-    return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence")
+    codes = () if doubt is None else (doubt.code,)
+    return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", doubts=codes)
 
 
-def doubt(one: Check, why: str) -> Check:
-    """A PASS that is not believed becomes inconclusive (evidence); everything else stands."""
-    if one.verdict is not Verdict.PASS:
-        return one
-    reason = f"{why}; as measured: {one.reason}"
-    return replace(one, verdict=Verdict.INCONCLUSIVE, cause="evidence", reason=reason, headroom=None)
+def not_believed(passed: Check, doubt: Doubt) -> Check:
+    """A PASS that is doubted becomes inconclusive (evidence); everything else stands."""
+    if passed.verdict is not Verdict.PASS:
+        return passed
+    reason = f"{doubt.why}; as measured: {passed.reason}"
+    facts = {"verdict": Verdict.INCONCLUSIVE, "cause": "evidence", "reason": reason, "headroom": None}
+    return replace(passed, **facts, doubts=(doubt.code,))
 
 
-def uncounted(runs: Sequence[Prepared]) -> str:
-    """Why it is not known how many requests these runs attempted; empty where it is known of all.
+def uncounted(runs: Sequence[Prepared]) -> Doubt | None:
+    """Why it is not known how many requests these runs attempted; None where it is known of all.
 
     Failures may be missing from such a file: what it holds can prove a FAIL and never a PASS.
     """
-    blind = [one.run for one in runs if "attempted" in one.run.doubted]
-    if not blind:
-        return ""
-    more = f" (and {len(blind) - 1} more runs)" if len(blind) > 1 else ""
-    return f"{blind[0].input}{more}: {blind[0].doubted['attempted']}"
+    known = [(one.run, doubt) for one in runs if (doubt := one.run.doubt("attempted"))]
+    if not known:
+        return None
+    (run, doubt), more = known[0], f" (and {len(known) - 1} more runs)" if len(known) > 1 else ""
+    return replace(doubt, why=f"{run.input}{more}: {doubt.why}")
 
 
 def check(objective: Objective, verdict: Verdict, reason: str, **facts: object) -> Check:

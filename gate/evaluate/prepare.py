@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Policy, Requests, Run, Status, Summary
+from ..model import (
+    METRICS,
+    Aggregate,
+    Bools,
+    Counts,
+    Doubt,
+    Evidence,
+    Floats,
+    Gaps,
+    Policy,
+    Requests,
+    Run,
+    Status,
+    Summary,
+    Why,
+)
 
 OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
@@ -23,7 +39,14 @@ class Prepared(Struct, frozen=True, eq=False):
     counts: Counts
     window_s: float | None  # of the judged rows
     notes: tuple[str, ...]
+    marks: Mapping[str, Bools] = field(default_factory=dict)  # Requests.doubted, as the rows now stand
     memo: dict[object, Any] = field(default_factory=dict)  # what was counted once; nothing else may look
+
+    @property
+    def stated_counts(self) -> Counts | None:
+        """The counts, where they are known; unknown is not zero."""
+        unknown = any(doubt.code is Why.COUNTS_UNKNOWN for doubt in self.run.doubts)
+        return None if unknown and not self.counts.attempted else self.counts
 
     @property
     def requests(self) -> Requests | None:
@@ -44,7 +67,9 @@ class Prepared(Struct, frozen=True, eq=False):
 
 
 def prepare(run: Run, policy: Policy) -> Prepared:
-    """Apply `semantics.cancelled` and `evidence.warmup` to one run."""
+    """Apply `workload.output_tokens: none`, `semantics.cancelled` and `evidence.warmup` to one run."""
+    if policy.tokenless:
+        run = _without_tokens(run)
     if not isinstance(run.evidence, Requests):
         said = ("warm-up cannot be dropped from aggregates",) if policy.evidence.warmup != 0 else ()
         return Prepared(run, run.evidence, run.counts, run.duration_s, said)
@@ -54,12 +79,31 @@ def prepare(run: Run, policy: Policy) -> Prepared:
     rows, notes = _drop_warmup(rows, run, policy.evidence.warmup)
     dropped = rows.status is not run.evidence.status and bool((rows.status == Status.WARMUP).any())
     window = _window(rows) if dropped else run.duration_s
-    return Prepared(run, rows, rows.counts, window, (*notes, *_too_short(rows, run)))
+    marks, rows = rows.doubted, replace(rows, doubted={}) if rows.doubted else rows
+    return Prepared(run, rows, rows.counts, window, (*notes, *_too_short(rows, run)), marks)
 
 
-_COLUMNS = (
+def _without_tokens(run: Run) -> Run:
+    """The run of an endpoint that makes no tokens: a row without one is no failure for that."""
+    doubts = [doubt for doubt in run.doubts if doubt.code is not Why.NO_TOKENS]
+    if run.total_output_tokens:
+        why = (
+            f"the policy says that the endpoint makes no tokens, and this run has"
+            f" {run.total_output_tokens:,.0f}; remove workload.output_tokens, or benchmark that endpoint"
+        )
+        doubts.append(Doubt(Why.OTHER_WORKLOAD, (*METRICS, "error_rate"), why))
+    evidence, counts = run.evidence, run.counts
+    if isinstance(evidence, Requests) and evidence.tokenless is not None:
+        answered = evidence.tokenless & (evidence.status == Status.FAILED)
+        status = np.where(answered, Status.COMPLETED, evidence.status).astype(np.uint8)
+        evidence = replace(evidence, status=status, ttft_s=None, output_tokens=None)
+        counts = evidence.counts
+    return replace(run, evidence=evidence, counts=counts, doubts=tuple(doubts))
+
+
+COLUMNS = (
     *("status", "ttft_s", "e2e_s", "output_tokens", "input_tokens", "start_s"),
-    *("queue_s", "server_queue_s", "server_ttft_s"),
+    *("queue_s", "server_queue_s", "server_ttft_s", "tokenless"),
 )
 
 
@@ -71,10 +115,11 @@ def _in_order(rows: Requests) -> Requests:
         return replace(rows, order="start")
     by = np.argsort(rows.start_s, kind="stable")
 
-    columns = {name: column[by] for name in _COLUMNS if (column := getattr(rows, name)) is not None}
+    columns = {name: column[by] for name in COLUMNS if (column := getattr(rows, name)) is not None}
     gaps = None if rows.gaps is None else _reorder(rows.gaps, by)
     ids = None if rows.ids is None else tuple(rows.ids[row] for row in by.tolist())
-    return replace(rows, **columns, gaps=gaps, ids=ids, rows=by, order="start")
+    doubted = {of: marks[by] for of, marks in rows.doubted.items()}
+    return replace(rows, **columns, gaps=gaps, ids=ids, rows=by, doubted=doubted, order="start")
 
 
 def _reorder(gaps: Gaps, by: NDArray[np.int64]) -> Gaps:

@@ -36,6 +36,7 @@ class Why(str, Enum):
     EASIER_LOAD = "easier_load"  # the server saw less than the load that is named
     WAITED = "waited"  # requests waited in the client, outside of every latency
     REPEATED_ROWS = "repeated_rows"  # rows or ids that stand twice
+    OTHER_WORKLOAD = "other_workload"  # another one than the policy states
     UNREADABLE = "unreadable"  # the measurement is refused as a whole
 
 

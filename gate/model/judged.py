@@ -7,6 +7,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from gate.model.doubts import Doubt, Why
 from gate.model.policy import Level, Policy
 from gate.model.run import Counts, Load
 
@@ -56,6 +57,7 @@ class Check(Struct, frozen=True):
     n_eff: float | None = None
     deff: float | None = None
     cause: str | None = None  # of an inconclusive: evidence or undecided
+    doubts: tuple[Why, ...] = ()  # why the evidence is doubted, where that decided
     blocks: bool = False  # this check alone keeps the gate from exiting 0
     more_requests: int | None = None  # about how many more would decide
     headroom: float | None = None  # bound / observed, of a pass
@@ -74,6 +76,7 @@ class MetricStats(Struct, frozen=True):
     min: float | None
     max: float | None
     tool_reported: Mapping[str, float | str] | None = None
+    doubt: Why | None = None  # why it must not be judged, though it is shown
 
 
 class Misses(Struct, frozen=True):
@@ -241,11 +244,12 @@ class RunReport(Struct, frozen=True):
     load: Load | None
     evidence: str  # requests, histogram or aggregate
     at_target: bool
-    counts: Counts
+    counts: Counts | None  # None: the file does not state them
     duration_s: float | None
     goodput: Goodput | None
     metrics: Mapping[str, MetricStats | None]  # by column name: ttft_s, ...
     notes: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
     input_tokens: float | None = None  # mean of completed requests
     output_tokens: float | None = None
 
@@ -256,7 +260,7 @@ class LoadReport(Struct, frozen=True):
     load: Load | None
     at_target: bool
     runs: int
-    counts: Counts
+    counts: Counts | None  # None: a run does not state its own
     goodput: Goodput | None
     metrics: Mapping[str, MetricStats | None]
     verdict: Verdict | None = None  # of the blocking percentiles, goodput and error rate, were it the target

@@ -105,7 +105,7 @@ def test_without_goodput_lengths_have_latencies_and_no_misses() -> None:
 
 
 def test_a_metric_that_must_not_be_judged_explains_nothing() -> None:
-    run = make_run(random_requests(), unsuitable={"ttft": "not streamed"})
+    run = make_run(random_requests(), doubts={"ttft": "not streamed"})
     attribution = found(run)
     assert all(bucket.ttft_s is None for bucket in attribution.by_input)
     assert all(one.ttft_s is None for one in attribution.worst_requests)

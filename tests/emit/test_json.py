@@ -62,7 +62,7 @@ def test_counts_misses_and_metric_values_keep_their_keys() -> None:
     }  # fmt: skip
     assert document["goodput"]["misses"] == {"ttft": 175, "tpot": 12, "e2e": 20, "several": 9, "failed": 30}
     assert document["metrics"]["itl_s"] is None
-    stats = {"n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported"}
+    stats = {"n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported", "doubt"}
     assert set(document["metrics"]["ttft_s"]) == stats
 
 

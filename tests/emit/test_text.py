@@ -54,7 +54,7 @@ def test_a_failure_shows_rule_value_interval_misses_and_line() -> None:
 
 def test_an_unproven_objective_says_what_kind_and_whether_it_blocks() -> None:
     text = emit(inconclusive())
-    assert "evidence missing or unsuitable, blocks" in text
+    assert "evidence missing or doubted, blocks" in text
     assert "too little data, blocks" in text
 
 

@@ -212,7 +212,7 @@ def test_a_run_without_completed_requests_has_no_curve_and_all_its_failures() ->
 
 
 def test_what_must_not_be_judged_is_not_drawn() -> None:
-    run = make_run(make_requests(0.5, n=200), unsuitable={"ttft": "it does not stream"})
+    run = make_run(make_requests(0.5, n=200), doubts={"ttft": "it does not stream"})
     charts = drawn(make_policy(latency("e2e", 90, 2.0)), run)
     assert "ttft" not in {one.metric for one in charts.curves}
     assert [one.metric for one in charts.over_time] == ["e2e"]

@@ -137,7 +137,7 @@ def test_a_bound_beyond_every_value_passes_by_its_room_alone() -> None:
 
 
 def test_a_pass_that_check_would_not_believe_is_said() -> None:
-    run = make_run(sample(400), unsuitable={"attempted": "failures have no row"})
+    run = make_run(sample(400), doubts={"attempted": "failures have no row"})
     found = whatif(make_policy(goodput(0.5), bounds=LOOSE), [run])
     assert "check would not believe a pass here: run.json: failures have no row" in found.notes
 
@@ -322,7 +322,7 @@ def test_percentiles_alone_and_several_loads_are_refused_with_what_to_do() -> No
 
 
 def test_a_metric_that_must_not_be_judged_is_refused_with_its_reason() -> None:
-    run: Run = make_run(sample(200), unsuitable={"tpot": "in one piece"})
+    run: Run = make_run(sample(200), doubts={"tpot": "in one piece"})
     with pytest.raises(InputError, match="in one piece"):
         whatif(make_policy(goodput(0.9), bounds=BOUNDS), [run])
     found = whatif(make_policy(latency("tpot", 90, 0.1)), [run])

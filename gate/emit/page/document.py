@@ -129,7 +129,7 @@ def _tiles(report: Report) -> tuple[_Tile, ...]:
         needs = "" if target is None else f"needs {f.share(target)}"
         tiles.append(_Tile("Goodput", f.goodput_share(report.goodput, target), needs))
     judged = [one.counts for one in (report.loads or report.runs) if one.at_target]
-    if len(judged) == 1:  # of several loads each has its own row below
+    if len(judged) == 1 and judged[0] is not None:  # of several loads each has its own row below
         tiles.append(_Tile("Requests", f.count(judged[0].attempted), f"{f.count(judged[0].failed)} failed"))
     for column, label in f.LABELS.items():
         stats = report.metrics.get(column)

@@ -97,8 +97,8 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
     figures: list[float] = []
     values: list[Floats] = []
     for one in runs:
-        if objective.metric in one.run.doubted:
-            raise Unknown(one.run.doubted[objective.metric])
+        if doubt := one.run.doubt(objective.metric):
+            raise Unknown(doubt)
         if isinstance(one.evidence, Aggregate):
             figures.append(_stated(one, objective))
             continue

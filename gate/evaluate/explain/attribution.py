@@ -67,7 +67,7 @@ def attribute(runs: Sequence[Prepared], policy: Policy) -> Attribution | None:
 
 def _join(runs: Sequence[Prepared], tables: Sequence[Requests], policy: Policy) -> _Judged:
     def column(name: str) -> Floats | None:
-        if any(name[:-2] in one.run.doubted for one in runs):
+        if any(one.run.doubt(name[:-2]) for one in runs):
             return None  # what must not be judged explains nothing
         return _attempted(tables, name)
 

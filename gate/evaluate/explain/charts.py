@@ -75,7 +75,7 @@ def charts(
 
 def _curve(metric: str, runs: Sequence[Prepared], policy: Policy, checks: Sequence[Check]) -> Curve | None:
     """The distribution of one metric over the judged runs; None where they cannot give it."""
-    if any(metric in one.run.doubted for one in runs):
+    if any(one.run.doubt(metric) for one in runs):
         return None
     bounds = _bounds(metric, policy, checks)
     if all(isinstance(one.evidence, Histogram) for one in runs):

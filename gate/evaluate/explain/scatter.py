@@ -85,7 +85,7 @@ def _scatter(
     policy: Policy,
 ) -> Scatter | None:
     columns = [column_of(rows, metric) for rows in tables]
-    if any(column is None for column in columns) or any(metric in one.run.doubted for one in runs):
+    if any(column is None for column in columns) or any(one.run.doubt(metric) for one in runs):
         return None
     timed = axis in ("time", "order")
     # Over time a miss is a miss of anything; by length, of the metric that is drawn.

@@ -44,10 +44,13 @@ def metrics(runs: Sequence[Prepared]) -> tuple[dict[str, MetricStats | None], li
     found: dict[str, MetricStats | None] = {}
     notes: list[str] = []
     for metric in METRICS:
-        why = next((one.run.doubted[metric] for one in runs if metric in one.run.doubted), "")
-        shown = None if why else _metric(metric, runs)
+        doubt = next((doubt for one in runs if (doubt := one.run.doubt(metric))), None)
+        shown = _metric(metric, runs)
         if shown is None:
-            notes.append(f"{metric.upper()}: not shown, {why or _absent(metric, runs)}")
+            notes.append(f"{metric.upper()}: not shown, {doubt.why if doubt else _absent(metric, runs)}")
+        elif doubt is not None:
+            notes.append(f"{metric.upper()}: shown, not judged: {doubt.why}")
+            shown = replace(shown, doubt=doubt.code)
         found[f"{metric}_s"] = shown
     runs[0].memo[key] = found, notes
     return found, notes
@@ -188,8 +191,10 @@ def load_report(
     runs: Sequence[Prepared], policy: Policy, at_target: bool, verdict: Verdict | None = None
 ) -> LoadReport:
     """Runs that may pool, together."""
-    counts = [one.counts for one in runs]
-    total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__struct_fields__))
+    counts = [counts for one in runs if (counts := one.stated_counts)]
+    total = None
+    if len(counts) == len(runs):
+        total = Counts(*(sum(getattr(one, field) for one in counts) for field in Counts.__struct_fields__))
     found = goodput_of(runs, policy)
     return LoadReport(runs[0].run.load, at_target, len(runs), total, found, metrics(runs)[0], verdict)
 
@@ -209,11 +214,12 @@ def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
         run.load,
         _KINDS[type(one.evidence)],
         at_target,
-        one.counts,
+        one.stated_counts,
         run.duration_s,
         goodput_of([one], policy),
         shown,
         (*run.notes, *one.notes),
+        run.doubts,
         mean_tokens(one, "input_tokens"),
         mean_tokens(one, "output_tokens"),
     )

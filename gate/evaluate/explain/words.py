@@ -162,7 +162,9 @@ def provenance(runs: Sequence[Prepared]) -> str:
         f"prompt {_tokens(runs, 'input_tokens')}",
         f"output {_tokens(runs, 'output_tokens')}",
         f"{len(runs)} run{'s' * (len(runs) > 1)}",
-        f"{sum(one.counts.attempted for one in runs):,} requests",
+        f"{sum(one.counts.attempted for one in runs):,} requests"
+        if all(one.stated_counts for one in runs)
+        else "requests not stated",
         f"measured {_dates(runs)}",
     ]
     return "; ".join(facts)

@@ -18,6 +18,7 @@ from ...model import (
     Aggregate,
     Bools,
     Buckets,
+    Doubt,
     Floats,
     Histogram,
     Objective,
@@ -62,7 +63,11 @@ class Range(Struct, frozen=True):
 
 
 class Unknown(Exception):  # noqa: N818 - not an error: the answer "this evidence cannot say"
-    """Why the evidence cannot answer, as a sentence."""
+    """Why the evidence cannot answer, as a sentence, and the doubt that it comes from."""
+
+    def __init__(self, why: str | Doubt) -> None:
+        super().__init__(why if isinstance(why, str) else why.why)
+        self.doubt = None if isinstance(why, str) else why
 
 
 Part = Exact | Range
@@ -98,8 +103,8 @@ def _all_missed(one: Prepared, bound: float) -> Part:
 
 def suitable(one: Prepared, metric: str) -> None:
     """Raises Unknown where the reader says that this metric must not be judged."""
-    if metric in one.run.doubted:
-        raise Unknown(one.run.doubted[metric])
+    if doubt := one.run.doubt(metric):
+        raise Unknown(doubt)
     if one.counts.attempted == 0:
         raise Unknown("no request was attempted")
 
@@ -121,7 +126,8 @@ def scoped_values(rows: Requests, metric: str, when: When | None, policy: Policy
     if metric == "tpot" and policy.single_token_tpot == "ignore":
         assert rows.output_tokens is not None  # there is a TPOT column
         scope &= ~(rows.output_tokens <= 1)  # one of unknown length stays
-    values = np.where(scope, np.where(np.isnan(column), np.inf, column), -np.inf)
+    unmet = np.isnan(column) | rows.doubted.get(metric, False)
+    values = np.where(scope, np.where(unmet, np.inf, column), -np.inf)
     values[rows.status == Status.FAILED] = np.inf
     return values
 

@@ -6,10 +6,22 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from ... import stats, units
-from ...model import Check, Floats, Kind, Level, Objective, Policy, Verdict
-from ..checks import CLUSTERS, SURE_FROM, Setting, check, missing, none_completed, percent, share_of
+from ...model import Check, Doubt, Floats, Kind, Level, Objective, Policy, Verdict
+from ..checks import (
+    CLUSTERS,
+    SURE_FROM,
+    Setting,
+    check,
+    missing,
+    none_completed,
+    not_believed,
+    percent,
+    share_of,
+)
+from ..worst import worst_case
 from .aggregates import from_counts
 from .counting import Exact, Good, Part, Unknown, goodput, latency
 from .rules import rule
@@ -18,7 +30,34 @@ from .sweep import headroom, sweep
 
 
 def judge(objective: Objective, setting: Setting) -> Check:
-    """Judge one objective."""
+    """Judge one objective. A PASS stands where it does so also with every doubted request as a miss."""
+    found = _as_measured(objective, setting)
+    if found.verdict is not Verdict.PASS or objective.kind is Kind.RULE:
+        return found
+    doubts = [
+        doubt
+        for one in setting.runs
+        for doubt in one.run.doubts
+        if doubt.requests and _touches(doubt, objective, setting.policy)
+    ]
+    if not doubts:
+        return found
+    runs = [worst_case(one) or one for one in setting.runs]
+    if _as_measured(objective, replace(setting, runs=runs)).verdict is not Verdict.PASS:
+        return not_believed(found, doubts[0])
+    number = sum(doubt.requests or 0 for doubt in doubts)
+    return replace(found, reason=f"{found.reason} So also with the {number:,} doubted requests as misses.")
+
+
+def _touches(doubt: Doubt, objective: Objective, policy: Policy) -> bool:
+    about = {objective.metric, "attempted"}
+    if objective.metric == "goodput":
+        about |= {bound.metric for bound in policy.goodput_bounds}
+    return bool(about.intersection(doubt.of))
+
+
+def _as_measured(objective: Objective, setting: Setting) -> Check:
+    """The objective by what the runs hold."""
     if objective.id == "workload.sweep":
         return sweep(objective, setting)
     if objective.kind is Kind.RULE:
@@ -28,7 +67,7 @@ def judge(objective: Objective, setting: Setting) -> Check:
     try:
         return _JUDGES[objective.kind](objective, setting)
     except Unknown as why:
-        return missing(objective, str(why))
+        return missing(objective, str(why), why.doubt)
 
 
 # ---- shares: percentiles and goodput ------------------------------------------------------
@@ -207,9 +246,9 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     assert objective.bound is not None
     attempted = sum(one.counts.attempted for one in setting.runs)
     failed = sum(one.counts.failed for one in setting.runs)
-    blind = next((one for one in setting.runs if "error_rate" in one.run.doubted), None)
-    if blind is not None and failed <= objective.bound * attempted:
-        raise Unknown(blind.run.doubted["error_rate"])
+    doubt = next((doubt for one in setting.runs if (doubt := one.run.doubt("error_rate"))), None)
+    if doubt is not None and failed <= objective.bound * attempted:
+        raise Unknown(doubt)
     if attempted == 0:
         raise Unknown("no request was attempted")
     rate = failed / attempted
@@ -238,6 +277,8 @@ def _throughput(objective: Objective, setting: Setting) -> Check:
     """Output tokens of completed requests / duration, a t-interval over five or more runs."""
     assert objective.bound is not None
     rates = []
+    if doubt := next((doubt for one in setting.runs if (doubt := one.run.doubt("throughput"))), None):
+        raise Unknown(doubt)
     for one in setting.runs:
         if one.run.total_output_tokens is None or not one.run.duration_s:
             raise Unknown(f"{one.run.input} gives no output tokens or no duration")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ... import stats, units
 from ...model import Capacity, Check, Floats, Kind, Level, Load, Objective, Policy, Verdict
-from ..checks import CLUSTERS, SURE_FROM, Setting, check, doubt, missing, percent, uncounted
+from ..checks import CLUSTERS, SURE_FROM, Setting, check, missing, not_believed, percent, uncounted
 from ..loads import grouped, matches
 from ..prepare import Prepared
 from .counting import Good, Range, Unknown, goodput
@@ -114,8 +114,8 @@ def headroom(objective: Objective, setting: Setting) -> Check:
         if not group:
             raise Unknown(f"no run at {_loads_at(target, share)[0]} ({percent(share)} of the target)")
     found = _drop(objective, setting, pair)
-    blind = uncounted([one for group in pair for one in group])
-    return doubt(found, blind) if blind else found
+    doubt = uncounted([one for group in pair for one in group])
+    return not_believed(found, doubt) if doubt else found
 
 
 def _drop(objective: Objective, setting: Setting, pair: Sequence[list[Prepared]]) -> Check:

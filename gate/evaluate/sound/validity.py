@@ -7,10 +7,11 @@ rows are missing: a PASS it touches becomes inconclusive (evidence), a FAIL stan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import stats, units
 from ...model import (
@@ -19,14 +20,16 @@ from ...model import (
     Baseline,
     Bools,
     Check,
+    Doubt,
     Floats,
     Kind,
     Policy,
     Requests,
     Run,
     Status,
+    Why,
 )
-from ..checks import CLUSTERS, doubt, uncounted
+from ..checks import CLUSTERS, not_believed, uncounted
 from ..judge.counting import column_of
 from ..judge.rules import repeated
 from ..prepare import Prepared
@@ -51,39 +54,39 @@ class Findings(Struct, frozen=True):
     """What the rows of the judged runs say against them."""
 
     notes: tuple[str, ...]
-    doubts: Mapping[str, str]  # metric, goodput or error_rate -> why a PASS is not believed
+    doubts: tuple[Doubt, ...]  # why a PASS is not believed; of two about one thing the first says it
 
 
 def findings(runs: Sequence[Prepared], policy: Policy, baseline: Baseline | None = None) -> Findings:
     """Look at the runs that are judged together. An easier load is a doubt where a load was declared."""
     notes = [*warmup_effect(runs), *_repeats(runs), *_drift(runs), *_tokenizers(runs, baseline)]
     notes += [*_failures_in_a_row(runs), *_client_overhead(runs, policy)]
-    doubts: dict[str, str] = {}
+    doubts: list[Doubt] = []
     declared = policy.workload.target is not None
-    lost = list(_rows_lost(runs))
-    for text, serious in (*((text, declared) for text in _easier(runs)), *lost):
+    easier = [(text, declared, Why.EASIER_LOAD) for text in _easier(runs)]
+    lost = [(text, serious, Why.REPEATED_ROWS) for text, serious in _rows_lost(runs)]
+    for text, serious, code in (*easier, *lost):
         if serious:
-            doubts = {**dict.fromkeys(SHARES, text), **doubts}  # the first says it
+            doubts.append(Doubt(code, SHARES, text))
         else:
             notes.append(text)
-    if text := uncounted(runs):
-        doubts = {**dict.fromkeys((*SHARES, "throughput"), text), **doubts}
-    for text in _waiting(runs, policy):
-        doubts = {**dict.fromkeys(("ttft", "e2e"), text), **doubts}
-    return Findings(tuple(notes), doubts)
+    if doubt := uncounted(runs):
+        doubts.append(replace(doubt, of=(*SHARES, "throughput")))
+    doubts += [Doubt(Why.WAITED, ("ttft", "e2e"), text) for text in _waiting(runs, policy)]
+    return Findings(tuple(notes), tuple(doubts))
 
 
-def doubted(checks: Sequence[Check], doubts: Mapping[str, str], policy: Policy) -> list[Check]:
+def doubted(checks: Sequence[Check], doubts: Sequence[Doubt], policy: Policy) -> list[Check]:
     """The checks without the passes that a doubt touches."""
-    return [_doubt(one, doubts, policy) for one in checks] if doubts else list(checks)
+    return [_believed(check, doubts, policy) for check in checks] if doubts else list(checks)
 
 
-def _doubt(one: Check, doubts: Mapping[str, str], policy: Policy) -> Check:
-    about = [one.metric]
-    if one.metric == "goodput":
+def _believed(check: Check, doubts: Sequence[Doubt], policy: Policy) -> Check:
+    about = [check.metric]
+    if check.metric == "goodput":
         about += [bound.metric for bound in policy.goodput_bounds]
-    why = next((doubts[metric] for metric in about if metric in doubts), "")
-    return doubt(one, why) if why else one
+    doubt = next((doubt for metric in about for doubt in doubts if metric in doubt.of), None)
+    return not_believed(check, doubt) if doubt else check
 
 
 def _rows(runs: Iterable[Prepared]) -> Iterator[tuple[Run, Requests]]:
