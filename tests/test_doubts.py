@@ -169,6 +169,8 @@ def test_counts_that_are_not_stated_are_not_shown_as_zero() -> None:
     counts = json.loads(EMITTERS["json"](report))["runs"][0]["counts"]
     assert set(counts.values()) == {None}
     assert "not stated" in EMITTERS["text"](report)
+    assert report.metrics["e2e_s"] is not None
+    assert report.metrics["e2e_s"].p50 == 1.0
     assert "0 attempted" not in EMITTERS["text"](report)
 
 

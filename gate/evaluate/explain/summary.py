@@ -103,7 +103,7 @@ def _completed(metric: str, rows: Requests) -> Floats | None:
 
 def _stated(metric: str, one: Prepared) -> MetricStats | None:
     summary = one.stated(metric)
-    if summary is None or one.counts.completed == 0:
+    if summary is None or (one.stated_counts and not one.stated_counts.completed):
         return None
     at = dict(summary.percentiles)
     p50, p90, p99 = (at.get(percent) for percent in SHOWN)

@@ -106,7 +106,7 @@ def suitable(one: Prepared, metric: str) -> None:
     if doubt := one.run.doubt(metric):
         raise Unknown(doubt)
     if one.counts.attempted == 0:
-        raise Unknown("no request was attempted")
+        raise Unknown(one.run.doubt("attempted") or "no request was attempted")
 
 
 def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy) -> Floats:
@@ -199,7 +199,7 @@ def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Go
     if not isinstance(one.evidence, Requests):
         return _joint(one, one.evidence, bounds, policy)
     if one.counts.attempted == 0:
-        raise Unknown("no request was attempted")
+        raise Unknown(one.run.doubt("attempted") or "no request was attempted")
     key = ("goodput", tuple(bounds), policy.single_token_tpot)
     if key not in one.memo:  # the objective, the run, its load and the attribution ask for the same
         one.memo[key] = _good_rows(one.evidence, bounds, policy)
