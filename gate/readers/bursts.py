@@ -51,10 +51,17 @@ def answers_in_one_piece(rows: Requests) -> Doubt | tuple[Doubt, Bools] | None:
     return Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number), which
 
 
-def came_at_once(evidence: Aggregate) -> bool:
-    """The same of the medians, which is what percentiles alone can show."""
+def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
+    """The same of the medians, which is what percentiles alone can show.
+
+    `tokens`: output tokens of an answer, of which the TPOT is taken where none is stated.
+    """
     tpot, ttft, e2e = (_middle(evidence, metric) for metric in ("tpot", "ttft", "e2e"))
-    if not tpot or not ttft or tpot >= AT_ONCE_TPOT_S:
+    if not ttft or tpot == 0:
+        return False
+    if tpot is None and e2e is not None and tokens is not None and tokens >= 2:
+        tpot = max(e2e - ttft, 0.0) / (tokens - 1)
+    if tpot is None or tpot >= AT_ONCE_TPOT_S:
         return False
     return tpot < BLIND_TPOT_S or (e2e is not None and ttft >= (1 - AT_ONCE) * e2e)
 

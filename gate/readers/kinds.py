@@ -22,8 +22,8 @@ class Kind(Struct, frozen=True):
     without: frozenset[str] = frozenset()  # and none of these
     within: tuple[str, frozenset[str]] | None = None  # and under this key one of these keys at least
     header: frozenset[str] = frozenset()  # cells of a CSV's first line
-    begins: str = ""  # a pattern of how a text or binary file begins, or an object that is cut short
-    array: bool = False  # keys are those of the first element of a list
+    begins: str = ""  # a pattern of how a text or binary file begins, or what is cut short
+    array: bool = False  # a list, known by the keys of its first element or by how it begins
     no_result: str = ""  # what it holds, where that is no result: "is the configuration of an AIPerf run"
 
 
@@ -34,7 +34,7 @@ def kind_of(source: Source, kinds: Sequence[Kind]) -> Kind | None:
 
 def _fits(source: Source, kind: Kind) -> bool:
     shape = source.shape
-    if shape in ("broken", "text", "binary"):
+    if shape in ("broken", "text", "binary") or (shape == "array" and kind.array and kind.begins):
         if kind.header and shape == "text":
             return kind.header <= set(source.header)
         if not kind.begins:

@@ -128,20 +128,11 @@ class Source(Stored):
             return frozenset(self.doc.fields)
         if self.shape == "array":
             try:
-                return frozenset(_OBJECT.decode(self._first_element()))
+                for item in self.array(msgspec.Raw)[:1]:
+                    return frozenset(_OBJECT.decode(bytes(item)))
             except (*BROKEN, InputError):
                 return frozenset()
         return frozenset()
-
-    def _first_element(self) -> Buffer:
-        """Of an array, which may be cut short behind it."""
-        if self.head.lstrip()[1:].lstrip()[:1] == "{":
-            depth, start = 0, self.head.index("{")
-            for mark in re.finditer(r'"(?:[^"\\]|\\.)*"|[{}]', self.head):
-                depth += (mark[0] == "{") - (mark[0] == "}")
-                if mark[0] == "}" and not depth:
-                    return self._strict(self.head[start : mark.end()].encode())
-        return next((bytes(item) for item in self.array(msgspec.Raw)), b"")
 
     def docs(self) -> Iterator[Doc]:
         """Every object of the file, one after another; `$` in error paths is the object."""

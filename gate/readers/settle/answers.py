@@ -35,7 +35,7 @@ def streamed(case: Case) -> Iterator[Finding]:
     elif isinstance(evidence, Aggregate):
         if "ttft" not in evidence.summaries and told.stream_with:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
-        if came_at_once(evidence):
+        if came_at_once(evidence, case.tokens_each):
             yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
 
 

@@ -35,6 +35,11 @@ class Case(Struct, frozen=True, eq=False):
         """Whether a request completed; also where nothing says how many did."""
         return self.counts.completed > 0 or (self.rows is None and self.told.counts is None)
 
+    @property
+    def tokens_each(self) -> float | None:
+        """Output tokens of a completed request, on average."""
+        return self.tokens / self.counts.completed if self.tokens and self.counts.completed else None
+
 
 class Marked(Struct, frozen=True, eq=False):
     """A doubt about some rows: which, and under which name the evidence keeps them."""

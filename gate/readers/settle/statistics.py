@@ -21,11 +21,14 @@ def percentiles(case: Case) -> Iterator[Finding]:
         if ladders.has_zero(metric, summary):
             why = f"a percentile of exactly 0 is no measurement; {richer(case)}"
             yield Doubt(Why.ZERO, (metric,), why)
+        elif metric in ("ttft", "e2e") and summary.min == 0:
+            why = f"the smallest {metric.upper()} is 0: a request that failed counts as completed"
+            yield Doubt(Why.FAILURES_HIDDEN, ("attempted", "error_rate"), f"{why}; {richer(case)}")
         n = summary.n if completed and metric != "itl" else None  # gaps are more than requests
         if n is not None and (n > completed or (n < completed and metric in ("ttft", "e2e"))):
             why = f"{n:,} values stand behind {metric.upper()}, but {completed:,} requests completed"
             yield Doubt(Why.POPULATION, (metric,), f"{why}; {richer(case)}")
     for metric in METRICS:
-        if metric not in evidence.summaries:
+        if metric not in evidence.summaries or not evidence.summaries[metric].percentiles:
             why = f"the file states no percentile of {metric.upper()}; {richer(case)}"
             yield Doubt(Why.ABSENT, (metric,), why)

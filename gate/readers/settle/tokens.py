@@ -50,8 +50,11 @@ def _token_seen(case: Case) -> bool:
     evidence = case.evidence
     if isinstance(evidence, Requests):
         return evidence.ttft_s is not None or evidence.output_tokens is not None
-    known = evidence.buckets if isinstance(evidence, Histogram) else evidence.summaries
-    return any(metric in known for metric in ("ttft", "tpot", "itl"))
+    if isinstance(evidence, Histogram):
+        known = {metric for metric, buckets in evidence.buckets.items() if buckets.counts.any()}
+    else:
+        known = {metric for metric, summary in evidence.summaries.items() if summary.percentiles}
+    return not known.isdisjoint(("ttft", "tpot", "itl"))
 
 
 def total_is_right(told: Told) -> bool:
