@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import llmperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
@@ -169,15 +169,29 @@ def test_the_counts_are_those_of_the_server(shared: Path) -> None:
     assert counts.cancelled == counts.warmup == 0
 
 
-def test_failures_that_killed_a_worker_are_named_as_possibly_missing(shared: Path) -> None:
+@pytest.mark.parametrize("kind", ["individual_responses", "summary"])
+def test_failures_that_killed_a_worker_are_named_as_possibly_missing(shared: Path, kind: str) -> None:
     # The server saw 23 requests, 4 of them failed; the file has the 19 good rows and an error rate of 0.
     case = shared / "results" / "llmperf-f1d6bed" / "b_errors"
     truth = [json.loads(line) for line in (case / "truth.jsonl").read_text().splitlines()]
-    run = read(case / "results" / f"{STEM}_individual_responses.json")
+    run = read(case / "results" / f"{STEM}_{kind}.json")
     assert sum(entry["status"] == 200 for entry in truth) == run.counts.attempted == 19
     assert len(truth) == 23
     assert any("failures may be missing" in note and "19 rows" in note for note in run.notes)
-    assert any("0.8 of 4 workers" in note for note in run.notes)  # 7.70 s of E2E in 9.19 s
+    codes = {of: {doubt.code for doubt in run.doubts if of in doubt.of} for of in ("attempted", "error_rate")}
+    assert codes == {
+        "attempted": {Why.LOST_ROWS},
+        "error_rate": {Why.FAILURES_HIDDEN, Why.RETRIES_UNKNOWN},
+    }
+    assert "0.8 of 4 workers" in run.doubted["attempted"]  # 7.70 s of E2E in 9.19 s
+
+
+def test_rows_without_their_summary_do_not_show_whether_workers_died(tmp_path: Path) -> None:
+    whole = read(CASES / "typical" / f"{STEM}_individual_responses.json")
+    assert "attempted" not in whole.doubted  # 59.70 s of E2E in 24.97 s: 2.4 of 4 workers
+    shutil.copy(CASES / "typical" / f"{STEM}_individual_responses.json", tmp_path)
+    alone = read(tmp_path / f"{STEM}_individual_responses.json")
+    assert alone.doubt("attempted") is not None
 
 
 # ---- traps --------------------------------------------------------------------------------
@@ -236,7 +250,7 @@ def test_public_failures_are_counted_by_error_code(
 def test_an_empty_answer_without_an_error_code_is_a_failure_and_noted(tmp_path: Path) -> None:
     run = read(write(tmp_path, [row(), row(ttft_s=0, number_output_tokens=1)]))
     assert run.counts.failed == 1
-    assert any(note.startswith("LLMPerf counts 2 completed, slo-gate 1") for note in run.notes)
+    assert any(note.startswith("the tool counts 2 completed, slo-gate 1") for note in run.notes)
 
 
 def test_a_client_that_does_not_stream_is_not_judged_by_ttft(tmp_path: Path) -> None:
@@ -281,7 +295,8 @@ def test_a_summary_of_a_client_that_does_not_stream_has_no_ttft(tmp_path: Path) 
     run = read(write(tmp_path, content, "m_1_1_summary.json"))
     assert isinstance(run.evidence, Aggregate)
     assert "ttft" not in run.evidence.summaries
-    assert "does not stream" in run.doubted["ttft"]
+    assert {doubt.code for doubt in run.doubts if "ttft" in doubt.of} >= {Why.NOT_STREAMED}
+    assert "use a streaming --llm-api" in run.doubted["ttft"]
 
 
 def test_a_summary_without_completed_requests_keeps_its_counts(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ shown as what LLMPerf reports and never judged as ITL or TPOT.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "llmperf"
 TITLE = "LLMPerf"
@@ -28,7 +32,11 @@ FORMATS: Sequence[Format] = (
             "TTFT, E2E, output tokens (its tokenizer), `error_code`; from the summary model, concurrency, "
             "duration"
         ),
-        cannot="ITL; TTFT and TPOT of a non-streaming client; TPOT when answers come in one chunk",
+        cannot=(
+            "ITL; an error rate within its bound (failures may be lost); TTFT and TPOT of a non-streaming "
+            "client; TPOT when answers come in one chunk; no pass without the summary, or with half of the "
+            "workers idle"
+        ),
         traps=(
             "`inter_token_latency_s` contains the TTFT; error rows look perfect; the current version "
             "loses failures with their worker; tokens include BOS, so TPOT is biased low; E2E ends at "
@@ -39,7 +47,10 @@ FORMATS: Sequence[Format] = (
         files="`*_summary.json` alone",
         evidence="aggregate",
         reads="TTFT and E2E percentiles, counts, concurrency, model, duration",
-        cannot="TPOT, ITL; joint goodput except by bounds",
+        cannot=(
+            "TPOT, ITL; joint goodput except by bounds; an error rate within its bound; no pass with half of "
+            "the workers idle"
+        ),
         traps=(
             "numbers as text; error frequencies as a printed dict; `num_requests_started` counts rows; "
             "percentiles exclude failures"
@@ -54,26 +65,30 @@ DEFINITIONS: Mapping[str, str] = {
 }
 
 
+KINDS = (
+    Kind(
+        "_individual_responses.json",
+        array=True,
+        begins=r'(?=.*"inter_token_latency_s"\s*:)\s*\[.*"request_output_throughput_token_per_s"\s*:',
+    ),
+    Kind("_summary.json", frozenset(("version", "results_ttft_s_mean"))),
+)
+
+
 def sniff(source: Source, /) -> bool:
     """Whether the file is LLMPerf's rows or summary. Raises InputError only if unreadable."""
-    if source.shape == "array":  # by its head, so that a file cut short is still recognised
-        head = source.head
-        return all(
-            re.search(rf'"{key}"\s*:', head)
-            for key in ("inter_token_latency_s", "request_output_throughput_token_per_s")
-        )
-    return source.shape == "object" and {"version", "results_ttft_s_mean"} <= source.keys
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Sequence[Told]:
     """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """The summaries whose rows are among the files: same prefix, or the same numbers."""
     from . import run
 
-    return run.companions(sources)
+    return kinds.companions(sources, KINDS, run.same)

@@ -1,53 +1,52 @@
-"""A run of LLMPerf, from its rows or from its summary."""
+"""A run of LLMPerf: its rows, with the summary beside them, or the summary alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from ... import units
-from ...model import (
-    Aggregate,
-    Bools,
-    Counts,
-    Evidence,
-    Requests,
-    Run,
-    Status,
-)
-from .. import bursts, tables
+from ...model import Aggregate, Bools, Counts, Doubt, Load, Requests, Status, Summary, Why
+from .. import kinds, tables
+from ..ladders import ladder
 from ..source import Doc, Source
-from . import DEFINITIONS, NAME, TITLE, sniff
-from . import summary as _said
+from ..told import Counted, Told
+from . import KINDS, NAME, TITLE
 
-_ROWS = "_individual_responses.json"
+_FIELDS = {"ttft": "ttft_s", "e2e": "end_to_end_latency_s", "itl": "inter_token_latency_s"}
+_PERCENTS = (25, 50, 75, 90, 95, 99)
+_METHOD = "pandas linear over completed requests"
+_ROWS, _SUMMARY = (kind.name for kind in KINDS)
+_AS_WRITTEN = "use the file as LLMPerf wrote it"
 _SAME = 1e-6  # relative; the summary is computed from the very rows
-
-_NO_GAPS = (
-    "LLMPerf records no gaps between chunks, and its inter_token_latency_s contains the TTFT;"
+_BUSY = 0.5  # of the workers, on average: healthy runs of short answers keep 0.6 of them busy
+_CLIENT = (
+    "no file of LLMPerf says which client it used (--llm-api), and litellm repeats requests by itself;"
+    " measure with a tool that says it, such as vllm bench serve"
+)
+_PER_TOKEN = (
+    "LLMPerf's inter_token_latency_s contains the TTFT and is one value a request, no gap between chunks;"
     " measure ITL with a tool that writes gaps, such as vllm bench serve --save-detailed"
 )
-_NO_TTFT = "this LLMPerf client does not stream (ttft_s is -1 in every row); use a streaming --llm-api"
+_UNSEEN = (
+    "LLMPerf at f1d6bed (December 2024) and later loses a failed request together with its worker, and"
+    " --timeout ends a run early without a mark: failures may be missing here; compare {:,} rows with"
+    " --max-num-completed-requests, or measure with a tool that records failures, such as vllm bench serve"
+)
 _TOKENS = (
     "output tokens are counted by LLMPerf's own tokenizer, start token included, so TPOT is biased low;"
     " input tokens are the requested length, not a count"
 )
-_BLIND = (
-    "LLMPerf at f1d6bed (December 2024) and later loses a failed request together with its worker, and"
-    " --timeout ends a run early without a mark: failures may be missing here; compare {rows} rows"
-    " with --max-num-completed-requests"
-)
-
-_UNSEEN = (
-    "LLMPerf loses a failed request together with its worker, so rows without a failure do not show that"
-    " none failed; measure with a tool that records failures, such as vllm bench serve"
-)
+_OURS = frozenset(("version", "name", "model", "timestamp", "hardware", "session", "tool_version"))
+_LENGTHS = ("results_", "mean_", "stddev_", "num_concurrent", "additional_sampling_params")
 
 
-class _Row(msgspec.Struct):
+class _Row(msgspec.Struct, gc=False):
+    """A request. Error rows look perfect but for their error_code: an empty message, valid times."""
+
     error_code: float | str | bool | None
     ttft_s: tables.Cell
     end_to_end_latency_s: tables.Cell
@@ -56,110 +55,118 @@ class _Row(msgspec.Struct):
     inter_token_latency_s: tables.Cell = None
     error_msg: str | None = None
 
+    @property
+    def code(self) -> str:
+        code = self.error_code
+        return f"{code:g}" if isinstance(code, float) else str(code)
 
-def read(source: Source) -> Sequence[Run]:
-    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
-    if source.shape == "empty":
-        raise source.fail("is empty", hint="run the benchmark again")
+
+def decode(source: Source) -> Told:
+    """The one run. Raises InputError when the file is broken, empty or contradicts itself or the other."""
     if source.shape == "array":
-        return (_read_rows(source),)
-    if source.shape == "objects":
-        raise source.fail("holds several JSON objects", hint=_said.AS_WRITTEN)
-    return (_read_summary(source, source.doc),)
+        return _rows(source)
+    if source.shape == "object":
+        return _summary(source.doc)
+    raise kinds.refuse(source, None, TITLE, _AS_WRITTEN)
 
 
-def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
-    """The summaries whose rows are among the files: same prefix, or the same numbers."""
-    rows = [source for source in sources if source.shape == "array"]
-    taken: dict[Source, str] = {}
-    for source in sources:
-        if source.shape != "object":
-            continue
-        for other in rows:
-            stem = _stem(other, _ROWS)
-            if stem is not None and _stem(source, _said.SUFFIX) == stem:
-                taken[source] = f"its requests are in {other.name}"
-            elif _same_run(source.doc, other):
-                taken[source] = (
-                    f"its requests are in {other.name}; only a pair named *{_ROWS} and *{_said.SUFFIX}"
-                    " gives that file its model and concurrency"
-                )
-    return taken
+def same(rows: Source, summary: Source) -> bool:
+    """Whether a summary under another name is of these rows: as many requests, and the same mean E2E."""
+    if summary.doc.number("results_end_to_end_latency_s_mean") is None:
+        return False
+    return _of(rows.array(_Row), summary.doc) and bool(_counts(summary.doc).completed)
 
 
-# ---- rows ---------------------------------------------------------------------------------
+def _told(
+    doc: Doc, kind: str, evidence: Requests | Aggregate, busy_s: float | None, doubts: Sequence[Doubt]
+) -> Told:
+    """What rows and summary have in common: the metadata, the load, and the doubts about lost workers.
+
+    `busy_s` is the sum of E2E; `doc` is empty where there is no summary.
+    """
+    concurrency = doc.count("num_concurrent_requests")
+    completed, per_minute = (doc.number(f"results_num_completed_requests{end}") for end in ("", "_per_min"))
+    duration_s = 60 * completed / per_minute if completed and per_minute and per_minute > 0 else None
+    busy = busy_s / duration_s if duration_s and busy_s is not None else None
+    stated = {metric: _statistics(doc, metric) for metric in _FIELDS}
+    others = [key for key in doc.fields if key not in _OURS and not key.startswith(_LENGTHS)]
+    return Told(
+        format=f"{NAME} {kind}",
+        tool=TITLE,
+        evidence=evidence,
+        retries=None,
+        retries_with=_CLIENT,
+        # Hardware, session and tool version are what the user gave with --metadata under these names.
+        version=doc.text("tool_version"),
+        hardware=doc.text("hardware"),
+        session=doc.text("session"),
+        model=doc.text("model"),
+        load=Load(concurrency=concurrency) if concurrency else None,
+        duration_s=duration_s,
+        stream_with="use a streaming --llm-api",
+        stated={metric: summary for metric, summary in stated.items() if not _is_unset(summary)},
+        method={
+            **dict.fromkeys(_FIELDS, _METHOD),
+            "itl": f"{_METHOD}, of (TTFT + gaps) / tokens, which contains TTFT",
+        },
+        doubts=(*doubts, *_workers(busy, concurrency), Doubt(Why.DEFINITION, ("itl",), _PER_TOKEN)),
+        notes=("metadata: " + ", ".join(f"{key}={doc.text(key)}" for key in others),) if others else (),
+    )
 
 
-def _read_rows(source: Source) -> Run:
+def _workers(busy: float | None, concurrency: int | None) -> Iterator[Doubt]:
+    """A worker dies with a request that fails, and only idle workers show it (Little's law)."""
+    if busy is None or not concurrency:
+        why = f"how busy the workers were is not stated: keep the *{_SUMMARY} that LLMPerf wrote as it is"
+    elif busy < _BUSY * concurrency:
+        why = f"on average {busy:.1f} of {concurrency} workers were busy"
+    else:
+        return
+    why += "; workers may have died with failed requests, which are then in no file; look into the tool's log"
+    yield Doubt(Why.LOST_ROWS, ("attempted",), why)
+
+
+def _unseen(attempted: int, failed: int) -> tuple[Doubt, ...]:
+    return () if failed else (Doubt(Why.FAILURES_HIDDEN, ("error_rate",), _UNSEEN.format(attempted)),)
+
+
+# ---- rows ---------------------------------------------------------------------------------------
+
+
+def _rows(source: Source) -> Told:
     rows = source.array(_Row)
     if not rows:
         raise source.fail("holds no requests", hint="run the benchmark again")
-    beside = _beside(source)
-    if beside is not None:
-        _check_pair(source, beside.doc, rows)
-    facts = _said.facts(beside.doc if beside is not None else None)
-    table, streams = _table(rows)
-    counts = tables.counts(table)
-    idle = _idle(table, facts)
-    streaming, unsuitable, odd = bursts.judge(table)
-    if not streams:
-        streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NO_TTFT)
-    if _ok(rows).all():
-        unsuitable["error_rate"] = _UNSEEN
-    notes = (
-        *tables.failure_note(table, _messages(rows)),
-        *_disagreement(rows, counts),
-        *((_BLIND.format(rows=len(rows)),) if _ok(rows).all() else ()),
-        *idle,
-        *_convention(table, rows),
-        *odd,
-        _TOKENS,
-    )
-    return _run(
-        source,
-        facts,
-        "individual responses",
-        table,
-        counts,
-        total=tables.output_total(table),
-        streaming=streaming,
-        unsuitable={**unsuitable, "itl": _NO_GAPS} | ({"attempted": idle[0]} if idle else {}),
-        notes=notes,
-    )
-
-
-def _convention(table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
-    """Both conventions at the median: LLMPerf's per-token time, which contains the TTFT, and TPOT."""
-    tpot_s, theirs_s = table.tpot_s, tables.column([row.inter_token_latency_s for row in rows])
-    if tpot_s is None:
-        return ()
-    both = (table.status == Status.COMPLETED) & np.isfinite(tpot_s) & np.isfinite(theirs_s)
-    if not both.any():
-        return ()
-    theirs, ours = (units.milliseconds(float(np.median(column[both]))) for column in (theirs_s, tpot_s))
-    return (
-        f"the tool's inter_token_latency_s is {theirs} at the median, because it contains the TTFT; "
-        f"TPOT, the decode time per token after the first, is {ours}",
-    )
-
-
-def _table(rows: Sequence[_Row]) -> tuple[Requests, bool]:
-    ttft_s = tables.column([row.ttft_s for row in rows])
-    # The clients that do not stream (Vertex AI) write -1: no TTFT, which is not a failure.
-    streams = not bool(np.all(ttft_s[_ok(rows)] == -1)) if _ok(rows).any() else True
-    table = tables.requests(
-        errors=~_ok(rows),
-        ttft_s=ttft_s if streams else None,
-        e2e_s=tables.column([row.end_to_end_latency_s for row in rows]),
-        output_tokens=tables.column([row.number_output_tokens for row in rows]),
-        input_tokens=tables.column([row.number_input_tokens for row in rows]),
+    beside = kinds.beside(source, KINDS, _SUMMARY)
+    doc = Doc(source, {})
+    if beside is not None and kinds.kind_of(beside, KINDS) is KINDS[1]:
+        doc = beside.doc
+        _check_pair(source, rows, doc)
+    good = _good(rows)
+    # The clients that do not stream (Vertex AI) write a TTFT of -1: no TTFT, which is not a failure.
+    streams = not good.any() or any(row.ttft_s != -1 for row in rows if row.error_code is None)
+    table = tables.table(
+        rows,
+        errors=~good,
         order="completion",
+        ttft_s="ttft_s" if streams else "",
+        e2e_s="end_to_end_latency_s",
+        output_tokens="number_output_tokens",
+        input_tokens="number_input_tokens",
     )
-    return table, streams
+    busy_s = float(np.nansum(np.maximum(table.e2e_s, 0.0))) if table.e2e_s is not None else None
+    doubts = _unseen(len(rows), len(rows) - int(good.sum()))
+    told = _told(doc, "individual responses", table, busy_s, doubts)
+    alone = () if doc.fields else (f"no *{_SUMMARY} beside it: model and concurrency are not stated",)
+    return msgspec.structs.replace(
+        told,
+        counted=Counted(completed=int(good.sum()), where="error_code"),
+        messages=_messages(rows),
+        notes=(*(doubt.why for doubt in doubts), *_convention(table, rows), _TOKENS, *told.notes, *alone),
+    )
 
 
-def _ok(rows: Sequence[_Row]) -> Bools:
-    """By error_code alone: error rows have an empty error_msg and times that look perfect."""
+def _good(rows: Sequence[_Row]) -> Bools:
     return np.array([row.error_code is None for row in rows], dtype=np.bool_)
 
 
@@ -167,128 +174,29 @@ def _messages(rows: Sequence[_Row]) -> list[str]:
     """One text a row; the same for all rows of one error_code, with the first message as example."""
     texts: dict[str, str] = {}
     for row in rows:
-        if row.error_code is not None and _code(row.error_code) not in texts:
+        if row.error_code is not None and row.code not in texts:
             message = " ".join((row.error_msg or "").split())[:50]
-            shown = f' ("{message}")' if message else " (no message)"
-            texts[_code(row.error_code)] = f"error_code {_code(row.error_code)}{shown}"
-    return ["" if row.error_code is None else texts[_code(row.error_code)] for row in rows]
+            texts[row.code] = f"error_code {row.code} " + (f'("{message}")' if message else "(no message)")
+    return ["" if row.error_code is None else texts[row.code] for row in rows]
 
 
-def _code(code: float | str | bool) -> str:
-    return f"{code:g}" if isinstance(code, float) else str(code)
+def _convention(table: Requests, rows: Sequence[_Row]) -> Iterator[str]:
+    """Both conventions at the median: LLMPerf's per-token time, which contains the TTFT, and TPOT."""
+    tpot_s, theirs_s = table.tpot_s, tables.column(row.inter_token_latency_s for row in rows)
+    if tpot_s is None:
+        return
+    both = (table.status == Status.COMPLETED) & np.isfinite(tpot_s) & np.isfinite(theirs_s)
+    if both.any():
+        theirs, ours = (units.milliseconds(float(np.median(column[both]))) for column in (theirs_s, tpot_s))
+        yield (
+            f"the tool's inter_token_latency_s is {theirs} at the median, because it contains the TTFT; "
+            f"TPOT, the decode time per token after the first, is {ours}"
+        )
 
 
-def _disagreement(rows: Sequence[_Row], counts: Counts) -> tuple[str, ...]:
-    said = int(_ok(rows).sum())
-    if said == counts.completed:
-        return ()
-    return (
-        f"LLMPerf counts {said} completed, slo-gate {counts.completed}, because a row without a valid"
-        " TTFT, E2E or output token is a failure",
-    )
-
-
-def _idle(table: Requests, facts: _said.Facts) -> tuple[str, ...]:
-    """A note when most workers stood still, as they do once failures have killed some (f1d6bed)."""
-    if facts.load is None or facts.load.concurrency is None or not facts.duration_s or table.e2e_s is None:
-        return ()
-    busy = float(np.nansum(np.maximum(table.e2e_s, 0.0))) / facts.duration_s
-    if busy >= facts.load.concurrency / 2:
-        return ()
-    return (
-        f"on average {busy:.1f} of {facts.load.concurrency} workers were busy: workers may have died with"
-        " failed requests, or the client was the limit",
-    )
-
-
-# ---- summary ------------------------------------------------------------------------------
-
-
-def _run(
-    source: Source,
-    facts: _said.Facts,
-    kind: str,
-    evidence: Evidence,
-    counts: Counts,
-    *,
-    total: float | None,
-    streaming: bool | None,
-    unsuitable: Mapping[str, str],
-    notes: tuple[str, ...],
-) -> Run:
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format=f"{NAME} {kind}",
-        tool=TITLE,
-        evidence=evidence,
-        counts=counts,
-        tool_version=facts.tool_version,
-        model=facts.model,
-        hardware=facts.hardware,
-        session=facts.session,
-        load=facts.load,
-        duration_s=facts.duration_s,
-        total_output_tokens=total,
-        streaming=streaming,
-        definitions=DEFINITIONS,
-        tool_reported=facts.reported,
-        unsuitable=unsuitable,
-        notes=notes + facts.notes,
-    )
-
-
-def _read_summary(source: Source, doc: Doc) -> Run:
-    counts = _said.counts(doc)
-    mean = doc.number("results_number_output_tokens_mean")
-    rows_file = f"the *{_ROWS} that LLMPerf writes beside it"
-    unsuitable = {"itl": _NO_GAPS, "tpot": f"LLMPerf's summary holds no TPOT; keep {rows_file}"}
-    for metric in ("ttft", "e2e"):
-        lowest = min((value for _, value in _said.percentiles(doc, metric)), default=1.0)
-        if lowest <= 0:
-            said = (
-                f"the summary says {metric} {lowest:g} s, which no measurement gives; look into {rows_file}"
-            )
-            unsuitable[metric] = _NO_TTFT if (metric, lowest) == ("ttft", -1) else said
-    measured = [metric for metric in ("ttft", "e2e") if metric not in unsuitable]
-    return _run(
-        source,
-        _said.facts(doc),
-        "summary",
-        Aggregate({m: _said.summary(doc, m, counts.completed) for m in measured}, settled_by=rows_file),
-        counts,
-        total=None if mean is None else float(round(mean * counts.completed)),
-        streaming=False if unsuitable.get("ttft") == _NO_TTFT else None,
-        unsuitable=unsuitable,
-        notes=(
-            *_said.frequency_note(doc, counts),
-            *(() if counts.failed else (_BLIND.format(rows=counts.attempted),)),
-        ),
-    )
-
-
-# ---- which summary belongs to which rows --------------------------------------------------
-
-
-def _stem(source: Source, suffix: str) -> str | None:
-    """The path without `suffix` (and .gz); None where it does not end so."""
-    name = str(source.path if source.path is not None else source.name).removesuffix(".gz")
-    return name.removesuffix(suffix) if name.endswith(suffix) else None
-
-
-def _beside(source: Source) -> Source | None:
-    stem = _stem(source, _ROWS)
-    if stem is None:
-        return None
-    summary = Path(stem).name + _said.SUFFIX
-    found = source.beside(summary) or source.beside(summary + ".gz")
-    return found if found is not None and sniff(found) else None
-
-
-def _check_pair(source: Source, doc: Doc, rows: Sequence[_Row]) -> None:
-    counts = _said.counts(doc)
-    failed = len(rows) - int(_ok(rows).sum())
-    if (counts.attempted, counts.failed) != (len(rows), failed) or not _same_mean(doc, rows):
+def _check_pair(source: Source, rows: Sequence[_Row], doc: Doc) -> None:
+    if not _of(rows, doc):
+        counts, failed = _counts(doc), len(rows) - int(_good(rows).sum())
         raise source.fail(
             f"contradicts {doc.source.name}: {len(rows)} rows with {failed} failed here, a summary of"
             f" {counts.attempted} with {counts.failed} failed, or of other latencies, there",
@@ -296,18 +204,76 @@ def _check_pair(source: Source, doc: Doc, rows: Sequence[_Row]) -> None:
         )
 
 
-def _same_mean(doc: Doc, rows: Sequence[_Row]) -> bool:
-    said = doc.number(f"results_{_said.FIELDS['e2e']}_mean")
-    cells = tables.column([row.end_to_end_latency_s for row in rows])[_ok(rows)]
-    if said is None or not len(cells) or np.isnan(cells).all():
+def _of(rows: Sequence[_Row], doc: Doc) -> bool:
+    """Whether the summary is of these rows."""
+    counts, good = _counts(doc), _good(rows)
+    if counts != Counts(len(rows), int(good.sum()), int((~good).sum())):
+        return False
+    stated = doc.number("results_end_to_end_latency_s_mean")
+    cells = tables.column(row.end_to_end_latency_s for row in rows)[good]
+    if stated is None or not np.isfinite(cells).any():
         return True
     mean = float(np.nanmean(cells))
-    return abs(said - mean) <= _SAME * max(abs(said), abs(mean))
+    return abs(stated - mean) <= _SAME * max(abs(stated), abs(mean))
 
 
-def _same_run(doc: Doc, other: Source) -> bool:
-    rows = other.array(_Row)
-    counts = _said.counts(doc)
-    if doc.number(f"results_{_said.FIELDS['e2e']}_mean") is None or _ok(rows).sum() != counts.completed:
-        return False
-    return bool(counts.completed) and len(rows) == counts.attempted and _same_mean(doc, rows)
+# ---- the summary --------------------------------------------------------------------------------
+
+
+def _summary(doc: Doc) -> Told:
+    counts, rows_file = _counts(doc), f"the *{_ROWS} that LLMPerf writes beside it"
+    statistics = {metric: _statistics(doc, metric, counts.completed) for metric in ("ttft", "e2e")}
+    mean_s, tokens = statistics["e2e"].mean, doc.number("results_number_output_tokens_mean")
+    measured = {metric: summary for metric, summary in statistics.items() if not _is_unset(summary)}
+    busy_s = mean_s * counts.completed if mean_s is not None else None
+    doubts = _unseen(counts.attempted, counts.failed)
+    told = _told(doc, "summary", Aggregate(measured, settled_by=rows_file), busy_s, doubts)
+    kinds_of_failure = re.findall(
+        r"([^\s{,]+): (?:np\.int64\()?(\d+)", doc.text("results_error_code_frequency") or ""
+    )
+    shown = ", ".join(f"error_code {code.removesuffix('.0')} x{number}" for code, number in kinds_of_failure)
+    failed = (f"{counts.failed} failed" + (f": {shown}" if shown else ""),) if counts.failed else ()
+    return msgspec.structs.replace(
+        told,
+        counts=counts,
+        output_tokens=None if tokens is None else float(round(tokens * counts.completed)),
+        fewest_tokens=doc.number("results_number_output_tokens_min"),
+        streamed=False if _is_unset(statistics["ttft"]) else None,
+        notes=(*failed, *(doubt.why for doubt in doubts), *told.notes),
+    )
+
+
+def _counts(doc: Doc) -> Counts:
+    """Rows LLMPerf wrote, and how many failed. Raises InputError for an error rate that is another."""
+    attempted, failed, completed = (
+        _required(doc, f"results_{key}")
+        for key in ("num_requests_started", "number_errors", "num_completed_requests")
+    )
+    rate = doc.number("results_error_rate")
+    adds_up = completed + failed == attempted  # where they do not, settle says so
+    if rate is not None and attempted and adds_up and abs(rate - failed / attempted) > _SAME:
+        raise doc.source.fail(
+            f"contradicts itself: an error rate of {rate:g} is not {failed} of {attempted}",
+            f"{doc.at}.results_error_rate",
+            _AS_WRITTEN,
+        )
+    return Counts(attempted, completed, failed)
+
+
+def _required(doc: Doc, key: str) -> int:
+    value = doc.count(key)
+    if value is None:
+        raise doc.source.fail(f"has no {key}", doc.at, _AS_WRITTEN)
+    return value
+
+
+def _statistics(doc: Doc, metric: str, n: int | None = None) -> Summary:
+    name = f"results_{_FIELDS[metric]}"
+    mean, low, high = (doc.number(f"{name}_{what}") for what in ("mean", "min", "max"))
+    points = ((p, doc.number(f"{name}_quantiles_p{p}")) for p in _PERCENTS)
+    return ladder(points, mean=mean, low=low, high=high, n=n)
+
+
+def _is_unset(summary: Summary) -> bool:
+    """Whether every value is the -1 of a client that does not stream."""
+    return bool(summary.percentiles) and all(value == -1 for _, value in summary.percentiles)
