@@ -207,7 +207,7 @@ def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
     assert isinstance(reader, Decoder)
     from .settle import refuse_repetitions, settle_all  # where a file is read: costs start-up time
 
-    refuse_repetitions(source, source.keys)
+    refuse_repetitions(source, source.keys | source.yaml_keys)
     return settle_all(source, reader, reader.decode(source))
 
 

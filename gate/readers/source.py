@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -134,6 +134,12 @@ class Source(Stored):
                 return frozenset()
         return frozenset()
 
+    @property
+    def yaml_keys(self) -> frozenset[str]:
+        """Top-level keys of a text that is YAML, by its first 64 KiB."""
+        found = re.findall(r"(?m)^(\w+):", self.head) if self.shape == "text" else ()
+        return frozenset(found)
+
     def docs(self) -> Iterator[Doc]:
         """Every object of the file, one after another; `$` in error paths is the object."""
         if self.shape == "object":
@@ -163,6 +169,20 @@ class Source(Stored):
                 raise self.fail(f"is not JSON: {error}", hint=WHOLE) from None
             yield msgspec.json.encode(value)
             at = space.match(text, end).end()  # type: ignore[union-attr] # it matches nothing too
+
+    def yaml(self) -> Any:
+        """The content of a YAML text as plain Python objects. Raises InputError when it is none."""
+        import yaml  # only some formats need it, and it costs start-up time
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            return yaml.load(bytes(self.data), Loader=loader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            at = f"line {mark.line + 1}" if mark else ""
+            raise self.fail(f"is not YAML: {getattr(error, 'problem', error)}", at, WHOLE) from None
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            raise self.fail(f"holds a value that YAML cannot hold: {error}", hint=WHOLE) from None
 
     def array(self, item: type[T]) -> list[T]:
         """The elements of a top-level array, decoded as `item`."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate import readers
 from gate.errors import InputError
-from gate.model import Aggregate, Counts, Load, Run
+from gate.model import Aggregate, Counts, Load, Run, Why
 from gate.readers import llmd, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -90,7 +90,8 @@ def test_a_report_gives_the_numbers_of_the_file_it_was_made_from(shared: Path, n
 def test_failures_are_those_of_the_servers_log() -> None:
     run = read(FAILURES)
     assert run.counts == Counts(150, 138, 12)  # the log: 138 answers, 10 x 500, 2 aborted
-    assert not run.doubted
+    assert set(run.doubted) == {"error_rate"}  # it has no configuration, which says whether it may repeat
+    assert [doubt.code for doubt in run.doubts] == [Why.RETRIES_UNKNOWN]
     assert "12 failed, as the report says" in run.notes
     assert run.format == "llm-d report 0.2.1"
     assert run.date == "2026-11-29"
@@ -281,12 +282,12 @@ def test_a_report_that_was_cut_short_is_refused(case: str) -> None:
     ("path", "value", "why"),
     [
         (("requests", "total"), None, "does not say how many"),
-        (("requests", "total"), -1, "expected a count"),
-        (("requests", "total"), 1.5, "expected a count"),
+        (("requests", "total"), -1, "expected `int` >= 0"),
+        (("requests", "total"), 1.5, "expected `int"),
         (("requests", "total"), "many", "expected"),
         (("requests", "failures"), 121, "contradicts itself: 121 failed"),
-        (("latency", "request_latency", "p99"), -1.0, "a negative latency"),
-        (("latency", "request_latency", "p99"), 1.0, "percentiles that fall"),
+        (("latency", "request_latency", "p99"), -1.0, "a negative time for E2E"),
+        (("latency", "request_latency", "p99"), 1.0, "a higher percentile of E2E is lower"),
         (("latency", "request_latency", "p99"), [1], "expected"),
         (("latency",), 3, "expected"),
     ],
@@ -310,7 +311,7 @@ def test_what_contradicts_itself_is_refused(
         ("version: '0.2'\nresults:\n  request_performance: [\n", "is not YAML"),
         (
             "version: '0.2'\nresults:\n  request_performance:\n    x: 2026-13-45T00:00:00Z\n",
-            "a value that is none",
+            "a value that YAML cannot hold",
         ),
         ("version: '0.2'\nresults:\n  session_performance: 1\n", "has no results.request_performance"),
         ("- 1\n", "holds no report"),

@@ -7,11 +7,14 @@ that ran, and some converters lose failures or call another quantity TPOT.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "llm-d"
 TITLE = "llm-d benchmark report"
@@ -22,8 +25,8 @@ FORMATS: Sequence[Format] = (
         evidence="aggregate",
         reads="percentiles in each metric's own unit, counts, load, model, hardware, duration",
         cannot=(
-            "goodput except by bounds; TPOT and ITL that came from GuideLLM; ITL from AIPerf; the error "
-            "rate of a 0.1 vLLM report"
+            "goodput except by bounds; TPOT and ITL from GuideLLM; ITL from AIPerf; the error rate of a 0.1 "
+            "vLLM report, and of inference-perf where the report leaves out its configuration"
         ),
         traps="the unit differs per metric; what `total` means differs per converter",
     ),
@@ -50,11 +53,11 @@ def sniff(source: Source, /) -> bool:
     return re.search(_TOP, head) is not None and re.search(_MARK, head) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Iterable[Told]:
     """The one run of the report. Raises InputError when it is broken or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

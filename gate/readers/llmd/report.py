@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from collections.abc import Mapping, Sequence
+from datetime import date
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
 
 from ...model import Load
+from .. import clocks
 from ..source import BROKEN, Source
 from . import NAME
 
 WHOLE = "convert the tool's own result again, and keep the report as llm-d-benchmark wrote it"
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 _ISO = re.compile(r"PT(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
@@ -39,12 +41,12 @@ class Stat(Struct):
     p99p9: float | None = None
 
 
-class RequestCounts(Struct):
-    """How many requests there were, as the tool's converter counts them."""
+class Requests(Struct):
+    """How many there were, as the tool's converter counts them."""
 
-    total: float | None = None
-    failures: float | None = None
-    incomplete: float | None = None
+    total: Count | None = None
+    failures: Count | None = None
+    incomplete: Count | None = None
     output_length: Stat | None = None
 
 
@@ -53,50 +55,37 @@ class _Throughput(Struct):
     request_rate: Stat | None = None  # v0.2
 
 
-class _Performance(Struct):
-    requests: RequestCounts | None = None
+class Performance(Struct):
+    """What was measured."""
+
+    requests: Requests | None = None
     latency: dict[str, Stat | None] | None = None
     throughput: _Throughput | None = None
 
+    @property
+    def request_rate(self) -> float | None:
+        """Requests/s, in either generation's place."""
+        rates = self.throughput or _Throughput()
+        return rates.request_rate.mean if rates.request_rate else rates.requests_per_sec
 
-class Told(Struct, frozen=True):
+
+class Report(Struct, frozen=True):
     """Both generations in one shape."""
 
     version: str
     tool: str
-    requests: RequestCounts
-    latency: Mapping[str, Stat]
-    request_rate: float | None
-    tool_version: str | None
-    load: Load | None
-    model: str | None
-    hardware: str | None
-    duration_s: float | None
-    date: str | None
+    measured: Performance
+    settings: Any  # the tool's own arguments or configuration
+    stage: Any  # the part of them that says what this stage was to send, of inference-perf
+    facts: Mapping[str, Any]  # as `Told` names them
 
 
-def document(source: Source) -> dict[str, Any]:
-    """The whole report. Raises InputError when it is neither YAML nor JSON."""
-    if source.shape != "text":
-        return {key: source.doc.any(key) for key in source.doc.fields}
-    import yaml  # only here: no other format of results needs it
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        found = yaml.load(bytes(source.data), Loader=loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f"line {mark.line + 1}" if mark else ""
-        raise source.fail(f"is not YAML: {getattr(error, 'problem', error)}", at, WHOLE) from None
-    except (ValueError, RecursionError, OverflowError) as error:
-        raise source.fail(f"holds a value that is none: {error}", hint=WHOLE) from None
-    if not isinstance(found, dict):
-        raise source.fail("holds no report", hint=WHOLE)
-    return found
-
-
-def told(source: Source, document: dict[str, Any]) -> Told:
+def read(source: Source) -> Report:
     """What it says. Raises InputError for another version, or a value of the wrong type."""
+    fields = source.doc.fields if source.shape != "text" else ()
+    document = {key: source.doc.any(key) for key in fields} if fields else source.yaml()
+    if not isinstance(document, dict):
+        raise source.fail("holds no report", hint=WHOLE)
     version = _text(document.get("version")) or ""
     if re.fullmatch(r"0\.1(\.\d+)?", version):
         return _first(source, document, version)
@@ -107,88 +96,72 @@ def told(source: Source, document: dict[str, Any]) -> Told:
     raise source.fail(f"is a report of version {version}; 0.1, 0.2 and 0.2.1 are read", "version", WHOLE)
 
 
-def _first(source: Source, document: dict[str, Any], version: str) -> Told:
-    metrics, time = document.get("metrics"), _at(document, "metrics", "time")
-    performance = _convert(source, metrics, "metrics")
-    load = _at(document, "scenario", "load")
-    start = _number(_at(time, "start"))
-    return Told(
-        version,
-        _text(_at(load, "name")) or NAME,
-        performance.requests or RequestCounts(),
-        _stats(performance),
-        performance.throughput.requests_per_sec if performance.throughput else None,
-        None,
-        _load_of_args(_at(load, "args"), _at(load, "metadata", "stage")),
-        _named(_at(document, "scenario", "model", "name")),
-        _hardware(_at(document, "scenario", "host", "accelerator")),
-        _seconds(_at(time, "duration")),
-        _day(start) if start is not None else None,
-    )
+def _first(source: Source, document: dict[str, Any], version: str) -> Report:
+    time, load = at(document, "metrics", "time"), at(document, "scenario", "load")
+    settings = at(load, "args")
+    stage = _stage(settings, at(load, "metadata", "stage"))
+    rate = at(stage, "rate") if stage else at(settings, "request_rate")
+    concurrency = at(stage, "concurrency_level") if stage else at(settings, "max_concurrency")
+    facts = {
+        "load": _load(rate, concurrency),
+        "model": _named(at(document, "scenario", "model", "name")),
+        "hardware": _hardware(at(document, "scenario", "host", "accelerator")),
+        "duration_s": _seconds(at(time, "duration")),
+        "date": clocks.day(number(at(time, "start"))),
+    }
+    measured = _performance(source, document.get("metrics"), "metrics")
+    return Report(version, _text(at(load, "name")) or NAME, measured, settings, stage, facts)
 
 
-def _second(source: Source, document: dict[str, Any], version: str) -> Told:
-    performance = _convert(
-        source, _at(document, "results", "request_performance", "aggregate"),
-        "results.request_performance.aggregate",
-    )  # fmt: skip
-    said = _at(document, "scenario", "load", "standardized")
-    stack = _at(document, "scenario", "stack")
-    engines = [_at(part, "standardized") for part in stack] if isinstance(stack, list) else []
-    serving = [one for one in engines if _at(one, "kind") == "inference_engine"]
-    time = _at(document, "run", "time")
-    stamp = _text(_at(time, "start")) or _text(_at(time, "end")) or ""
-    rate = performance.throughput.request_rate if performance.throughput else None
-    return Told(
-        version,
-        _text(_at(said, "tool")) or NAME,
-        performance.requests or RequestCounts(),
-        _stats(performance),
-        rate.mean if rate is not None else None,
-        _named(_at(said, "tool_version")),
-        _load(_number(_at(said, "rate_qps")), _number(_at(said, "concurrency"))),
-        _named(" + ".join(dict.fromkeys(_text(_at(one, "model", "name")) or "" for one in serving))),
-        _hardware([_replicated(one) for one in serving]),
-        _seconds(_at(time, "duration")),
-        found[0] if (found := re.match(r"\d{4}-\d\d-\d\d", stamp)) else None,
-    )
+def _second(source: Source, document: dict[str, Any], version: str) -> Report:
+    where = ("results", "request_performance", "aggregate")
+    load, stack = at(document, "scenario", "load", "standardized"), at(document, "scenario", "stack")
+    engines = [at(part, "standardized") for part in stack] if isinstance(stack, list) else []
+    serving = [engine for engine in engines if at(engine, "kind") == "inference_engine"]
+    time = at(document, "run", "time")
+    facts = {
+        "version": _named(at(load, "tool_version")),
+        "load": _load(at(load, "rate_qps"), at(load, "concurrency")),
+        "model": _named(" + ".join(dict.fromkeys(_text(at(e, "model", "name")) or "" for e in serving))),
+        "hardware": _hardware([at(e, "accelerator") for e in serving], [at(e, "replicas") for e in serving]),
+        "duration_s": _seconds(at(time, "duration")),
+        "date": clocks.day_of(_text(at(time, "start")) or _text(at(time, "end"))),
+    }
+    measured = _performance(source, at(document, *where), ".".join(where))
+    settings = at(document, "scenario", "load", "native", "config")
+    stage = _stage(settings, at(load, "stage"))
+    return Report(version, _text(at(load, "tool")) or NAME, measured, settings, stage, facts)
 
 
-def _convert(source: Source, value: Any, at: str) -> _Performance:
+def _performance(source: Source, value: Any, where: str) -> Performance:
     if not isinstance(value, dict):
-        raise source.fail(f"has no {at}: it was cut short, or holds no request metrics", hint=WHOLE)
+        raise source.fail(f"has no {where}: it was cut short, or holds no request metrics", hint=WHOLE)
     try:
         # YAML reads 1e-05, without a dot, as text: not strict.
-        return msgspec.convert(value, _Performance, strict=False)
+        return msgspec.convert(value, Performance, strict=False)
     except BROKEN as error:
         why = str(error)
-        raise source.fail(why[:1].lower() + why[1:], at, WHOLE) from None
+        raise source.fail(why[:1].lower() + why[1:], where, WHOLE) from None
 
 
-def _stats(performance: _Performance) -> dict[str, Stat]:
-    return {name: stat for name, stat in (performance.latency or {}).items() if stat is not None}
+# ---- values -------------------------------------------------------------------------------
 
 
-def _at(value: Any, *path: str) -> Any:
+def at(value: Any, *path: str) -> Any:
     """The value at a path of keys, None where there is no such path."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def _text(value: Any) -> str | None:
-    """A scalar as text; None for what is nested, which aliases can make too large to print."""
-    if isinstance(value, (date, datetime)):
-        return value.isoformat()
-    return str(value) if isinstance(value, (str, int, float)) else None
+def _stage(settings: Any, number_of: Any) -> Any:
+    stages = at(settings, "load", "stages")
+    known = isinstance(stages, list) and isinstance(number_of, int)
+    return stages[number_of] if known and 0 <= number_of < len(stages) else None
 
 
-def _named(value: Any) -> str | None:
-    text = _text(value)
-    return None if text in ("", "unknown", "None") else text
-
-
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """The value as a number, None where it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -197,52 +170,42 @@ def _number(value: Any) -> float | None:
         return None
 
 
+def _text(value: Any) -> str | None:
+    """A scalar as text; None for what is nested, which aliases can make too large to print."""
+    return str(value) if isinstance(value, (str, int, float, date)) else None
+
+
+def _named(value: Any) -> str | None:
+    text = _text(value)
+    return None if text in ("", "unknown", "None") else text
+
+
 def _seconds(value: Any) -> float | None:
     """A number of seconds, or an ISO 8601 duration of hours, minutes and seconds."""
-    seconds = _number(value)
-    if seconds is None and isinstance(value, str) and (found := _ISO.fullmatch(value)):
-        hours, minutes, rest = (float(part or 0) for part in found.groups())
+    seconds = number(value)
+    if seconds is None and isinstance(value, str) and (match := _ISO.fullmatch(value)):
+        hours, minutes, rest = (float(part or 0) for part in match.groups())
         seconds = 3600 * hours + 60 * minutes + rest
     return seconds if seconds is not None and isfinite(seconds) and seconds > 0 else None
 
 
-def _day(epoch_s: float) -> str | None:
-    try:
-        return datetime.fromtimestamp(epoch_s, timezone.utc).date().isoformat()
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def _replicated(engine: Any) -> dict[str, Any]:
-    count, replicas = _number(_at(engine, "accelerator", "count")), _number(_at(engine, "replicas"))
-    total = count * (replicas or 1) if count is not None else None
-    return {"model": _at(engine, "accelerator", "model"), "count": total}
-
-
-def _hardware(accelerators: Any) -> str | None:
+def _hardware(accelerators: Any, replicas: Sequence[Any] = ()) -> str | None:
     """Like 8xH100, or a sum of such where prefill and decode differ."""
     parts = []
-    for one in accelerators if isinstance(accelerators, list) else []:
-        name, count = _named(_at(one, "model")), _number(_at(one, "count"))
+    for index, accelerator in enumerate(accelerators if isinstance(accelerators, list) else ()):
+        name, count = _named(at(accelerator, "model")), number(at(accelerator, "count"))
+        times = number(replicas[index]) if replicas else None
         if name is not None:
-            parts.append(f"{count:g}x{name}" if count else name)
+            parts.append(f"{count * (times or 1):g}x{name}" if count else name)
     return " + ".join(parts) or None
 
 
-def _load(rate: float | None, concurrency: float | None) -> Load | None:
+def _load(rate_value: Any, concurrency_value: Any) -> Load | None:
     """An infinite rate with a concurrency is closed loop; neither is a burst."""
+    rate, concurrency = number(rate_value), number(concurrency_value)
     slots = int(concurrency) if concurrency and isfinite(concurrency) and concurrency >= 1 else None
     if rate is not None and isfinite(rate) and rate > 0:
         return Load(request_rate=rate, cap=slots)
     if slots is not None:
         return Load(concurrency=slots)
     return Load(burst=True) if rate == float("inf") else None
-
-
-def _load_of_args(args: Any, stage: Any) -> Load | None:
-    """v0.1 keeps the tool's own arguments: inference-perf's stages, or vLLM's flags."""
-    stages = _at(args, "load", "stages")
-    if isinstance(stages, list) and isinstance(stage, int) and 0 <= stage < len(stages):
-        one = stages[stage]
-        return _load(_number(_at(one, "rate")), _number(_at(one, "concurrency_level")))
-    return _load(_number(_at(args, "request_rate")), _number(_at(args, "max_concurrency")))
