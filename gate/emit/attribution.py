@@ -72,18 +72,18 @@ def worst_table(report: Report) -> Table | None:
     return table_of(rows, set(rows[0]) - {"id", "broke", "input"})
 
 
-def _worst(one: WorstRequest, several: bool) -> dict[str, str]:
+def _worst(request: WorstRequest, several: bool) -> dict[str, str]:
     return {
-        "row": str(one.row),
-        "id": f.plain(one.id or ""),
-        "TTFT": show(one.ttft_s, SECONDS),
-        "TPOT": show(one.tpot_s, SECONDS),
-        "E2E": show(one.e2e_s, SECONDS),
-        "in": f.count(one.input_tokens),
-        "out": f.count(one.output_tokens),
-        "x bound": "" if one.times_bound is None else show(one.times_bound, RATIO, 1.0),
-        "broke": ", ".join(_CAUSES[metric] for metric in one.broke),
-        "input": f.plain(one.input) if several else "",
+        "row": str(request.row),
+        "id": f.plain(request.id or ""),
+        "TTFT": show(request.ttft_s, SECONDS),
+        "TPOT": show(request.tpot_s, SECONDS),
+        "E2E": show(request.e2e_s, SECONDS),
+        "in": f.count(request.input_tokens),
+        "out": f.count(request.output_tokens),
+        "x bound": "" if request.times_bound is None else show(request.times_bound, RATIO, 1.0),
+        "broke": ", ".join(_CAUSES[metric] for metric in request.broke),
+        "input": f.plain(request.input) if several else "",
     }
 
 
@@ -95,13 +95,13 @@ def lines(report: Report) -> tuple[str, ...]:
     return tuple(filter(None, (_worst_runs(found), *map(_parts, found.ttft_parts))))
 
 
-def _worst_runs(found: Attribution) -> str:
-    if not found.worst_runs:
+def _worst_runs(attribution: Attribution) -> str:
+    if not attribution.worst_runs:
         return ""
     shown = [
         f"{f.plain(run.input)} ({f.count(run.attempted - run.good)} of {f.count(run.attempted)} missed, "
         f"{show(run.share_of_misses, SHARE)} of all misses)"
-        for run in found.worst_runs[:RUNS]
+        for run in attribution.worst_runs[:RUNS]
     ]
     return f"worst runs: {', '.join(shown)}"
 

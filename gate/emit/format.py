@@ -147,7 +147,7 @@ def misses(check: Check) -> str:
     return f"n {count(check.n)}"
 
 
-def seen(check: Check) -> str:
+def observation(check: Check) -> str:
     """Observed value, the share that met the bound with its interval and its need, and the misses."""
     wanted, parts, scope = _share_wanted(check), [observed(check)], ""
     if check.share is not None and check.unit != SHARE:
@@ -181,7 +181,7 @@ def why(check: Check) -> str:
 def detail(check: Check) -> str:
     """What a table row of the check does not say."""
     if _section(check) == "Not judged":
-        shown = filter(None, (expected(check), seen(check)))
+        shown = filter(None, (expected(check), observation(check)))
         return "; ".join((*shown, why(check)))
     return f"({weight(check)}) {why(check)}" if weight(check) else why(check)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import AnyReport, Check, ErrorReport, Report
+from ..model import AnyReport, Check, ErrorReport, Report, Verdict
 from . import format as f
 from . import unmet as u
 
@@ -36,7 +36,7 @@ def _rule(name: str, check: Check, report: Report) -> dict[str, Any]:
 def _severity(check: Check, report: Report) -> str:
     if not u.stops(check, report):
         return "minor"
-    return "critical" if u.is_fail(check) else "major"
+    return "critical" if check.verdict == Verdict.FAIL else "major"
 
 
 def _error(report: ErrorReport) -> dict[str, Any]:

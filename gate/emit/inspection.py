@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model import Inspection, ToolReported
+from ..model import Inspection
 from ..units import SECONDS, show
 from . import format as f
 from .layout import prose, table
-from .tables import Table
-
-_SHOWN = (50.0, 90.0, 99.0)
+from .tables import METRIC_HEADERS, Table, metric_rows
 
 
 def emit(inspections: Sequence[Inspection], *, width: int = 100) -> str:
@@ -21,8 +19,8 @@ def emit(inspections: Sequence[Inspection], *, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in lines[:-1]) + "\n"
 
 
-def _block(one: Inspection, width: int) -> list[str]:
-    run = one.run
+def _block(inspection: Inspection, width: int) -> list[str]:
+    run = inspection.run
     facts = {
         "tool": f"{run.tool}, version {run.tool_version or 'not stated'}",
         "model": run.model or "not stated",
@@ -34,18 +32,18 @@ def _block(one: Inspection, width: int) -> list[str]:
     lines = [f"{f.plain(run.input)}: {f.plain(run.format)}"]
     for name, fact in facts.items():
         lines += prose(f.plain(fact), width, f"  {name:9} ")
-    lines += ["", *table(_metrics(one), width)]
-    for method in _methods(one):
+    lines += ["", *table(_metrics(inspection), width)]
+    for method in _methods(inspection):
         lines += prose(f.plain(method), width, "  ")
     lines.append("")
-    for title, said in (("Can be judged", one.judged), ("Cannot be judged", one.unjudged)):
+    for title, said in (("Can be judged", inspection.judged), ("Cannot be judged", inspection.unjudged)):
         if said:
             lines.append(f"  {title}")
             for name, how in said.items():
                 lines += prose(f.plain(how), width, f"    {name:10} ")
-    if one.definitions:
+    if inspection.definitions:
         lines.append("  The tool's definitions")
-        for name, formula in one.definitions.items():
+        for name, formula in inspection.definitions.items():
             lines += prose(f.plain(formula), width, f"    {name:10} ")
     if run.notes:
         lines.append("  Notes")
@@ -54,31 +52,22 @@ def _block(one: Inspection, width: int) -> list[str]:
     return lines
 
 
-def _metrics(one: Inspection) -> Table:
-    rows = []
+def _metrics(inspection: Inspection) -> Table:
+    rows: list[tuple[str, ...]] = []
     for column, label in f.LABELS.items():
-        stats = one.run.metrics.get(column)
-        values = [getattr(stats, name, None) for name in f.PERCENTILES]
-        rows.append((label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None))))
-        reported = one.tool_reported.get(column.removesuffix("_s"))
-        if reported is not None:
-            shown = [show(value, SECONDS) for value in _percentiles(reported)]
-            rows.append((f"{label}, tool's own", *shown, "-"))
-    headers = ("metric", "P50", "P90", "P99", "n")
-    return Table(headers, tuple(rows), frozenset(headers[1:]))
+        reported = inspection.tool_reported.get(column.removesuffix("_s"))
+        own = {} if reported is None else dict.fromkeys(f.PERCENTILES)
+        own |= {} if reported is None else {f"p{at:g}": value for at, value in reported.percentiles}
+        rows += metric_rows(label, inspection.run.metrics.get(column), own)
+    return Table(METRIC_HEADERS, tuple(rows), frozenset(METRIC_HEADERS[1:]))
 
 
-def _methods(one: Inspection) -> list[str]:
+def _methods(inspection: Inspection) -> list[str]:
     """The tool's own percentile methods, each with the metrics it is of."""
     by: dict[str, list[str]] = {}
-    for metric, reported in one.tool_reported.items():
+    for metric, reported in inspection.tool_reported.items():
         by.setdefault(reported.method, []).append(metric.upper())
     return [f"tool's own {', '.join(metrics)}: {method}" for method, metrics in by.items()]
-
-
-def _percentiles(reported: ToolReported) -> list[float | None]:
-    at = dict(reported.percentiles)
-    return [at.get(percent) for percent in _SHOWN]
 
 
 def note(text: str, *, width: int = 100) -> str:

@@ -47,26 +47,26 @@ def emit(report: AnyReport) -> str:
     return _text(_error(report) if isinstance(report, ErrorReport) else _report(report))
 
 
-def comparisons(found: Sequence[Comparison]) -> str:
+def comparisons(by_load: Sequence[Comparison]) -> str:
     """What `slo-gate compare --json` prints: one comparison a load, as `baseline` of a report."""
-    return _text({"schema_version": SCHEMA_VERSION, "comparisons": [comparison(one) for one in found]})
+    return _text({"schema_version": SCHEMA_VERSION, "comparisons": [comparison(one) for one in by_load]})
 
 
-def inspections(found: Sequence[Inspection]) -> str:
+def inspections(runs: Sequence[Inspection]) -> str:
     """What runs hold, as a JSON array."""
-    return _text([_inspection(one) for one in found])
+    return _text([_inspection(one) for one in runs])
 
 
-def _inspection(one: Inspection) -> dict[str, Any]:
+def _inspection(inspection: Inspection) -> dict[str, Any]:
     reported = {
         metric: {
             **{f"p{percent:g}": value for percent, value in own.percentiles},
             **_fields(own, "mean", "method"),
         }
-        for metric, own in one.tool_reported.items()
+        for metric, own in inspection.tool_reported.items()
     }
-    told = _fields(one, "judged", "unjudged", "definitions")
-    return {**_run(one.run), **told, "tool_reported": reported}
+    told = _fields(inspection, "judged", "unjudged", "definitions")
+    return {**_run(inspection.run), **told, "tool_reported": reported}
 
 
 def _text(document: object) -> str:
@@ -152,19 +152,19 @@ def _counts(counts: Counts | None) -> dict[str, int | None]:
     return {name: getattr(counts, name) if counts else None for name in Counts.__struct_fields__}
 
 
-def comparison(found: Comparison | None) -> dict[str, Any] | None:
+def comparison(baseline: Comparison | None) -> dict[str, Any] | None:
     """The baseline and how every percentile moved against it."""
-    if found is None:
+    if baseline is None:
         return None
     names = ("metric", "statistic", "baseline_s", "candidate_s", "growth", "interval", "method")
     return {
-        "name": found.name,
-        "load": _load(found.load),
-        **_fields(found, "kind", "sessions"),
-        "runs": dict(zip(("baseline", "candidate"), found.runs, strict=True)),
-        "inputs": [_input(file) for file in found.inputs],
-        "changes": [_fields(change, *names) for change in found.changes],
-        "notes": found.notes,
+        "name": baseline.name,
+        "load": _load(baseline.load),
+        **_fields(baseline, "kind", "sessions"),
+        "runs": dict(zip(("baseline", "candidate"), baseline.runs, strict=True)),
+        "inputs": [_input(file) for file in baseline.inputs],
+        "changes": [_fields(change, *names) for change in baseline.changes],
+        "notes": baseline.notes,
     }
 
 
@@ -179,11 +179,11 @@ def _load_point(point: LoadReport) -> dict[str, Any]:
     }
 
 
-def _capacity(found: Capacity | None) -> dict[str, Any] | None:
-    if found is None:
+def _capacity(capacity: Capacity | None) -> dict[str, Any] | None:
+    if capacity is None:
         return None
-    loads = {"load": _load(found.load), "fails": _load(found.fails)}
-    return {**loads, **_fields(found, "monotone", "text")}
+    loads = {"load": _load(capacity.load), "fails": _load(capacity.fails)}
+    return {**loads, **_fields(capacity, "monotone", "text")}
 
 
 def _load(load: Load | None) -> dict[str, Any] | None:
@@ -230,21 +230,21 @@ def _goodput(goodput: Goodput | None) -> dict[str, Any] | None:
     }
 
 
-def _attribution(found: Attribution | None) -> dict[str, Any] | None:
-    if found is None:
+def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
+    if attribution is None:
         return None
     return {
-        "by_input_length": [_bucket(bucket) for bucket in found.by_input],
-        "by_output_length": [_bucket(bucket) for bucket in found.by_output],
+        "by_input_length": [_bucket(bucket) for bucket in attribution.by_input],
+        "by_output_length": [_bucket(bucket) for bucket in attribution.by_output],
         "ttft_parts": [
             {
                 **_fields(parts, "of", "n"),
                 **{f"{name}_s": _mean_p99(getattr(parts, name)) for name in _PARTS},
             }
-            for parts in found.ttft_parts
+            for parts in attribution.ttft_parts
         ],
         "worst_runs": [
-            _fields(run, "input", "good", "attempted", "share_of_misses") for run in found.worst_runs
+            _fields(run, "input", "good", "attempted", "share_of_misses") for run in attribution.worst_runs
         ],
         "worst_requests": [
             _fields(
@@ -252,7 +252,7 @@ def _attribution(found: Attribution | None) -> dict[str, Any] | None:
                 *("input", "row", "id", "ttft_s", "tpot_s", "e2e_s"),
                 *("input_tokens", "output_tokens", "broke", "times_bound"),
             )
-            for one in found.worst_requests
+            for one in attribution.worst_requests
         ],
     }
 

@@ -110,14 +110,14 @@ def _case(check: Check, name: str, report: Report, dialect: str) -> Any:
 
 def _message(check: Check) -> str:
     """One line with the numbers: what most CI systems show without a click."""
-    numbers = "; ".join(filter(None, (f.seen(check), f.weight(check))))
+    numbers = "; ".join(filter(None, (f.observation(check), f.weight(check))))
     return f"{f.expected(check)}: {numbers or f.why(check)}"
 
 
 def _body(check: Check, report: Report) -> str:
     facts = {
         "expected": f.expected(check),
-        "observed": f.seen(check),
+        "observed": f.observation(check),
         "headroom": f.headroom(check),
         "unproven": f.weight(check),
         "policy": f.place(check, report),

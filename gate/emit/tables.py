@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from ..model import Check, Counts, MetricStats, Report, RunReport
 from ..units import SECONDS, show
 from . import format as f
+
+METRIC_HEADERS = ("metric", "P50", "P90", "P99", "n")
 
 
 class Table(Struct, frozen=True):
@@ -71,22 +73,25 @@ def latency_table(report: Report) -> Table:
 
 def percentile_table(metrics: Mapping[str, MetricStats | None]) -> Table:
     """ITL only where known; the tool's own percentiles under ours."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for column, label in f.LABELS.items():
         stats = metrics.get(column)
         if stats is None and column == "itl_s":
             continue
-        values = [getattr(stats, name, None) for name in f.PERCENTILES]
-        rows.append((label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None))))
-        reported = (stats and stats.tool_reported) or {}
-        if any(name in reported for name in f.PERCENTILES):
-            rows.append((f"{label}, tool's own", *(_own(reported.get(name)) for name in f.PERCENTILES), "-"))
-    headers = ("metric", "P50", "P90", "P99", "n")
-    return Table(headers, tuple(rows), frozenset(headers[1:]))
+        rows += metric_rows(label, stats, (stats and stats.tool_reported) or {})
+    return Table(METRIC_HEADERS, tuple(rows), frozenset(METRIC_HEADERS[1:]))
 
 
-def _own(value: float | str | None) -> str:
-    return f.plain(value) if isinstance(value, str) else show(value, SECONDS)
+def metric_rows(
+    label: str, stats: MetricStats | None, reported: Mapping[str, float | str | None]
+) -> Iterator[tuple[str, ...]]:
+    """Our percentiles of a metric and, where it has some, the tool's own."""
+    values = [getattr(stats, name, None) for name in f.PERCENTILES]
+    yield (label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None)))
+    if any(name in reported for name in f.PERCENTILES):
+        own = [reported.get(name) for name in f.PERCENTILES]
+        shown = (f.plain(value) if isinstance(value, str) else show(value, SECONDS) for value in own)
+        yield (f"{label}, tool's own", *shown, "-")
 
 
 def _p99_table(runs: Sequence[RunReport]) -> Table:

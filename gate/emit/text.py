@@ -64,7 +64,7 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
         lines.append(f"  {f.mark(check)}  {f.plain(check.id)}  {f.place(check, report)}")
         facts = {
             "expected": f.expected(check),
-            "observed": f.seen(check),
+            "observed": f.observation(check),
             "headroom": f.headroom(check),
             "unproven": f.weight(check),
             "why": f.why(check),

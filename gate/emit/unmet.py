@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model import Check, Report, Verdict
+from ..model import Check, Report
 from . import format as f
 
 _SHOWN = ("Failures", "Inconclusive", "Warnings")
@@ -30,8 +30,8 @@ def unique_ids(checks: Sequence[Check]) -> list[str]:
 
 def sentence(check: Check) -> str:
     """Rule, numbers and reason on one line."""
-    seen = f.seen(check)
-    numbers = f"{f.expected(check)}: {seen}" if seen else f.expected(check)
+    observation = f.observation(check)
+    numbers = f"{f.expected(check)}: {observation}" if observation else f.expected(check)
     return f"{numbers}. {f.why(check)}"
 
 
@@ -44,8 +44,3 @@ def file_of(report: Report) -> str:
     """The policy as a path inside the repository; empty for an embedded one."""
     path = report.policy.path
     return "" if path.startswith("preset:") else f.plain(path).removeprefix("./")
-
-
-def is_fail(check: Check) -> bool:
-    """Shown not to hold, rather than unproven."""
-    return check.verdict == Verdict.FAIL

@@ -47,6 +47,6 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
     return Recipe(policy, tool, planned, tuple(files), gate_command(policy, tool), notes)
 
 
-def markdown(found: Recipe, asked: Sequence[tuple[Objective, str]]) -> str:
-    """The recipe as one page; `asked` are the policy's objectives, each with its rule in words."""
-    return page(found.policy, found.tool, found.plan, asked, found.files, found.notes)
+def markdown(recipe: Recipe, rules: Sequence[tuple[Objective, str]]) -> str:
+    """The recipe as one page; `rules` are the policy's objectives, each with its rule in words."""
+    return page(recipe.policy, recipe.tool, recipe.plan, rules, recipe.files, recipe.notes)

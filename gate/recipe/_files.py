@@ -70,15 +70,15 @@ def page(
     policy: Policy,
     tool: Tool,
     plan: Plan,
-    asked: Sequence[tuple[Objective, str]],
+    objectives: Sequence[tuple[Objective, str]],
     files: Sequence[tuple[str, str]],
     notes: Sequence[str],
 ) -> str:
     """What is promised, how it is measured, how it is judged, as Markdown.
 
-    `asked` are the objectives with their rule in words, `files` the script and the CI file.
+    `objectives` are the objectives with their rule in words, `files` the script and the CI file.
     """
-    target = next((one.bound for one, _ in asked if one.kind is Kind.GOODPUT), None)
+    target = next((one.bound for one, _ in objectives if one.kind is Kind.GOODPUT), None)
     latency = [objective for objective in policy.objectives if objective.kind is Kind.LATENCY]
 
     def cell(metric: str, statistic: str) -> list[Objective]:
@@ -90,7 +90,7 @@ def page(
         policy=policy,
         tool=tool,
         plan=plan,
-        rules=[(one, words) for one, words in asked if one.kind is not Kind.RULE],
+        rules=[(one, words) for one, words in objectives if one.kind is not Kind.RULE],
         goodput_target="" if target is None else units.show(target, units.SHARE),
         percentiles={metric.upper(): [cell(metric, at) for at in PERCENTILES] for metric in REQUEST_METRICS},
         files=files,

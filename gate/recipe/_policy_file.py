@@ -65,7 +65,9 @@ class _Bound(Struct, frozen=True):
     max_s: float
     when: str | None
     level: Level
-    why: tuple[str, ...]  # comment lines
+    measured_s: float | None  # where it was measured
+    need_s: float | None = None  # the preset's bound; None for a P90 of ours, which no preset has
+    reason: tuple[str, ...] = ()  # the preset's comment lines
 
     @property
     def rule(self) -> str:
@@ -84,9 +86,7 @@ def policy_text(answers: Answers) -> str:
     if answers.interaction not in INTERACTIONS:
         hint = f"name one of {', '.join(INTERACTIONS)}: what users do decides what is slow"
         raise UsageError(f'no SLO is known for "{printable(answers.interaction)}"', "", hint)
-    bounds: dict[str, list[_Bound]] = {}
-    for one in _bounds(answers):
-        bounds.setdefault(one.metric, []).append(one)
+    bounds = _bounds(answers)
     return render(
         TEMPLATES / "policy.yaml.j2",
         _quoted,
@@ -95,7 +95,9 @@ def policy_text(answers: Answers) -> str:
         load=_load(answers),
         least=max(SHORT_MIN, SHORT_PER_SLOT * _slots(answers)),
         bounds=bounds,
-        floors={metric: _time(_floor(group)) for metric, group in bounds.items()},
+        floors={metric: _floor(group) for metric, group in bounds.items()},
+        time=_time,
+        shown=lambda seconds: units.show(seconds, units.SECONDS),
         comment=lambda text: markup(printable(text)),
     )
 
@@ -141,19 +143,22 @@ def _time(seconds: float) -> str:
 # ---- bounds -------------------------------------------------------------------------------
 
 
-def _bounds(answers: Answers) -> list[_Bound]:
-    """Each percentile of the preset with its reason, measured or not, and a P90 beside each P99."""
+def _bounds(answers: Answers) -> dict[str, list[_Bound]]:
+    """Each percentile of the preset by metric, measured or not, and a P90 beside each P99."""
     name, text = preset_of(answers.interaction)
     lines = text.decode().splitlines()
-    found = [o for o in policy.parse(text, name).objectives if o.kind is Kind.LATENCY]
-    bounds: list[_Bound] = []
-    said: tuple[str, ...] = ()
-    for one in found:
-        why = _reason(lines, one.line)  # one comment may stand above two percentiles: said once
-        bounds.append(_bound(answers, one, ("For the reason above.",) if why == said else why))
-        said = why
-        if one.statistic == "p99" and not any((o.metric, o.statistic) == (one.metric, "p90") for o in found):
-            bounds.append(_beside(answers, one, bounds[-1]))
+    latency = [each for each in policy.parse(text, name).objectives if each.kind is Kind.LATENCY]
+    there = {(each.metric, each.statistic) for each in latency}
+    bounds: dict[str, list[_Bound]] = {}
+    last: tuple[str, ...] = ()
+    for objective in latency:
+        reason = _reason(lines, objective.line)  # one comment may stand above two percentiles: once is enough
+        bound = _bound(answers, objective, ("For the reason above.",) if reason == last else reason)
+        last = reason
+        group = bounds.setdefault(objective.metric, [])
+        group.append(bound)
+        if objective.statistic == "p99" and (objective.metric, "p90") not in there:
+            group.append(_beside(answers, objective, bound))
     return bounds
 
 
@@ -165,36 +170,21 @@ def _reason(lines: list[str], line: int) -> tuple[str, ...]:
     return tuple(text.strip().lstrip("# ") for text in lines[start : line - 1])
 
 
-def _bound(answers: Answers, one: Objective, why: tuple[str, ...]) -> _Bound:
-    assert one.bound is not None
-    when = one.when.text if one.when else None
-    seen = answers.measured.observed_s.get(one.id) if answers.measured else None
-    if seen is None:
-        return _Bound(one.metric, one.statistic, one.bound, when, one.level, why)
-    assert answers.measured is not None
-    suggested = above(seen)
-    side = "tighter than" if suggested < one.bound else "LOOSER than" if suggested > one.bound else "equal to"
-    said = [
-        f"{one.statistic.upper()} measured {units.show(seen, units.SECONDS)} over"
-        f" {answers.measured.requests:,} requests; this is 25 % above, rounded up.",
-        f"{side[0].upper()}{side[1:]} what users are thought to need, {_time(one.bound)}"
-        + (", because:" if why else "."),
-    ]
-    if suggested > one.bound:
-        said[1] = f"This keeps today's level. It is {said[1]}"
-    return _Bound(one.metric, one.statistic, suggested, when, one.level, (*said, *why))
+def _bound(answers: Answers, objective: Objective, reason: tuple[str, ...]) -> _Bound:
+    metric, statistic, need_s = objective.metric, objective.statistic, objective.bound
+    assert need_s is not None
+    measured_s = answers.measured.observed_s.get(objective.id) if answers.measured else None
+    max_s = need_s if measured_s is None else above(measured_s)
+    when = objective.when.text if objective.when else None
+    return _Bound(metric, statistic, max_s, when, objective.level, measured_s, need_s, reason)
 
 
-def _beside(answers: Answers, one: Objective, p99: _Bound) -> _Bound:
+def _beside(answers: Answers, p99: Objective, bound: _Bound) -> _Bound:
     """The P90 that a PR can decide: measured, or the number of the P99, which is never stricter."""
-    seen = answers.measured.observed_s.get(one.id.replace("p99", "p90")) if answers.measured else None
-    if seen is not None:
-        bound = min(above(seen), p99.max_s)
-        why = (f"P90 measured {units.show(seen, units.SECONDS)}; 25 % above. Blocks in the profile pr.",)
-    else:
-        bound = p99.max_s
-        why = ("For the profile pr: nine in ten within the bound of the P99, which few requests can decide.",)
-    return _Bound(one.metric, "p90", bound, p99.when, Level.INFO, why)
+    name = p99.id.replace("p99", "p90")
+    measured_s = answers.measured.observed_s.get(name) if answers.measured else None
+    max_s = bound.max_s if measured_s is None else min(above(measured_s), bound.max_s)
+    return _Bound(bound.metric, "p90", max_s, bound.when, Level.INFO, measured_s)
 
 
 def above(seconds: float) -> float:

@@ -15,7 +15,6 @@ from . import movecharts as moved
 from . import vega as v
 from .vega import Picture
 
-LABELS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "itl": "ITL"}
 AXES = {
     "time": "time since the run began (s)",
     "order": "place of the request in its run",
@@ -27,6 +26,7 @@ WIDE = 20.0  # times the median: from there on a logarithmic axis shows more
 BEYOND = 0.55  # of the axis: a bound further right has its name on its left
 ABOVE_LEAST = 1e-5  # share of requests: the end of the percentile axis
 _KINDS = {"good": "c1", "completed": "c1", "missed": "bad", "warm-up": "dim"}
+_VERDICTS = {"met": "good", "not met": "bad", "not proven": "dim", "bound": "fg"}
 _SHAPES = {"good": "circle", "completed": "circle", "missed": "diamond", "warm-up": "cross"}
 
 
@@ -35,14 +35,12 @@ def pictures(report: Report) -> tuple[Picture, ...]:
     charts = report.charts
     if charts is None:
         return ()
-    found: list[Picture | None] = [good.misses(charts)]
-    found += [_curve(curve) for curve in charts.curves]
-    found.append(good.loads(charts, f.goodput_target(report)))
-    found += [_over_time(scatter, charts) for scatter in charts.over_time]
-    found += [_by_length(scatter, charts) for scatter in charts.by_length]
-    found += [good.runs(report), good.changes(report)]
-    found += [moved.moves(charts), moved.grid(charts)]
-    return tuple(one for one in found if one is not None)
+    drawn: list[Picture | None] = [good.misses(charts), *map(_curve, charts.curves)]
+    drawn.append(good.loads(charts, f.goodput_target(report)))
+    drawn += [_over_time(scatter, charts) for scatter in charts.over_time]
+    drawn += [_by_length(scatter, charts) for scatter in charts.by_length]
+    drawn += [good.runs(report), good.changes(report), moved.moves(charts), moved.grid(charts)]
+    return tuple(picture for picture in drawn if picture is not None)
 
 
 # ---- distributions --------------------------------------------------------------------------
@@ -50,7 +48,7 @@ def pictures(report: Report) -> tuple[Picture, ...]:
 
 def _curve(curve: Curve) -> Picture:
     """The ECDF on a percentile axis that gives each nine its room, because bounds live in the tail."""
-    label, least = LABELS[curve.metric], _least(curve)
+    label, least = curve.metric.upper(), _least(curve)
     log = _wide((*curve.values_s, *(one.bound_s for one in curve.bounds)), curve.median_s)
     x = v.seconds("s", label, log=log)
     y = {
@@ -65,9 +63,8 @@ def _curve(curve: Curve) -> Picture:
         },
     }
     line = [{"s": s, "within": share} for s, share in zip(curve.values_s, curve.shares, strict=True)]
-    drawn = v.layer(
-        "line", line, {"x": x, "y": y}, interpolate=_step(curve), color="var(--c1)", strokeWidth=2
-    )
+    step = "linear" if curve.of == "percentiles" else "step-after"
+    drawn = v.layer("line", line, {"x": x, "y": y}, interpolate=step, color="var(--c1)", strokeWidth=2)
     drawn["transform"] = [{"calculate": f"max(1 - datum.within, {least})", "as": "above"}]
     points = [
         {"s": s, "above": 1 - percent / 100, "said": f"P{percent:g} {label}: {show(s, SECONDS)}"}
@@ -75,23 +72,14 @@ def _curve(curve: Curve) -> Picture:
         if s is not None
     ]
     dots = v.layer("point", points, {"x": x, "y": y}, filled=True, size=22, color="var(--c1)")
-    spec = {
-        "width": v.WIDTH,
-        "height": 230,
-        "layer": [drawn, dots, *_bound_layers(curve, x, y, least)],
-    }
-    return Picture(
-        f"ecdf-{curve.metric}", f"How {label} is distributed", _curve_says(curve), spec, _points(curve)
-    )
+    spec = v.panel([drawn, dots, *_bound_layers(curve, x, y, least)])
+    title = f"How {label} is distributed"
+    return Picture(f"ecdf-{curve.metric}", title, _curve_says(curve), spec, _points(curve))
 
 
 def _least(curve: Curve) -> float:
     """The end of the percentile axis, as a share above it: a little beyond where the curve ends."""
     return max(0.5 / curve.n, 0.4 * curve.failed / curve.n, ABOVE_LEAST)
-
-
-def _step(curve: Curve) -> str:
-    return "linear" if curve.of == "percentiles" else "step-after"
 
 
 def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, least: float) -> list[v.Spec]:
@@ -107,11 +95,8 @@ def _bound_layers(curve: Curve, x: v.Spec, y: v.Spec, least: float) -> list[v.Sp
         }
         for one in ordered
     ]
-    colour = v.kinds("verdict", {"met": "good", "not met": "bad", "not proven": "dim", "bound": "fg"})[
-        "color"
-    ]
-    colour = {**colour, "legend": None}
-    rule = v.layer("rule", lines, {"x": x, "color": colour}, strokeDash=[5, 4], strokeWidth=1.5)
+    colour = {**v.kinds("verdict", _VERDICTS)["color"], "legend": None}
+    rule = v.dashed(lines, {"x": x, "color": colour})
     quantiles = [
         {
             "s": one.value_s,
@@ -149,17 +134,17 @@ def _bound_names(curve: Curve, ordered: Sequence[CurveBound], x: v.Spec) -> list
     ]  # fmt: skip
 
 
-def _word(one: CurveBound) -> str:
-    if one.verdict is None:
+def _word(bound: CurveBound) -> str:
+    if bound.verdict is None:
         return "bound"
-    return {Verdict.PASS: "met", Verdict.FAIL: "not met"}.get(one.verdict, "not proven")
+    return {Verdict.PASS: "met", Verdict.FAIL: "not met"}.get(bound.verdict, "not proven")
 
 
 def _curve_says(curve: Curve) -> str:
     what = "gaps" if curve.of == "gaps" else "attempted requests"
     said = [
         f"The share of {f.count(curve.n)} {what} within each"
-        f" {LABELS[curve.metric]}, with as much room for the last 1% as for the 90% before it."
+        f" {curve.metric.upper()}, with as much room for the last 1% as for the 90% before it."
     ]
     if curve.bounds:
         said.append("Dashed: bounds; diamonds: the quantiles that are compared with them.")
@@ -173,17 +158,14 @@ def _curve_says(curve: Curve) -> str:
 
 
 def _points(curve: Curve) -> Table:
-    known = dict(curve.percentiles)
+    known, label = dict(curve.percentiles), curve.metric.upper()
     if known:
         rows = [(f"P{percent}", show(known.get(percent), SECONDS)) for percent in TABLE_PERCENTS]
     else:
         pairs = zip(curve.shares, curve.values_s, strict=True)
-        rows = [(show(share, SHARE, 1.0), show(value, SECONDS)) for share, value in pairs][:: _stride(curve)]
-    return Table(("share", LABELS[curve.metric]), tuple(rows), frozenset((LABELS[curve.metric],)))
-
-
-def _stride(curve: Curve) -> int:
-    return max(1, len(curve.values_s) // 20)
+        rows = [(show(share, SHARE, 1.0), show(value, SECONDS)) for share, value in pairs]
+        rows = rows[:: max(1, len(rows) // 20)]
+    return Table(("share", label), tuple(rows), frozenset((label,)))
 
 
 def _wide(values: Iterable[float], median: float) -> bool:
@@ -195,7 +177,7 @@ def _wide(values: Iterable[float], median: float) -> bool:
 
 
 def _over_time(scatter: Scatter, charts: Charts) -> Picture:
-    label = LABELS[scatter.metric]
+    label = scatter.metric.upper()
     x, y = v.number("x", AXES[scatter.x]), _latency_axis(scatter)
     windows = [
         {
@@ -211,12 +193,8 @@ def _over_time(scatter: Scatter, charts: Charts) -> Picture:
         if value is not None
     ]
     colour = v.kinds("line", {"P50": "c2", "P99": "c3"})["color"]
-    rules = v.layer(
-        "rule",
-        windows,
-        {"x": x, "x2": {"field": "x2"}, "y": {**y, "field": "y"}, "color": colour},
-        strokeWidth=2.5,
-    )
+    span = {"x": x, "x2": {"field": "x2"}, "y": {**y, "field": "y"}}
+    rules = v.layer("rule", windows, {**span, "color": colour}, strokeWidth=2.5)
     spec = _scatter_spec(scatter, charts, x, y, [rules])
     said = (
         f"{_sampled(scatter)} Lines: P50 and P99 of windows of equal length, over all judged runs laid on one"
@@ -226,7 +204,7 @@ def _over_time(scatter: Scatter, charts: Charts) -> Picture:
 
 
 def _by_length(scatter: Scatter, charts: Charts) -> Picture:
-    label = LABELS[scatter.metric]
+    label = scatter.metric.upper()
     log = _wide((dot.x for dot in scatter.dots), scatter.median[0])
     x = v.number("x", AXES[scatter.x], log=log, zero=False)
     axis = "input" if scatter.x == "input_tokens" else "output"
@@ -241,7 +219,7 @@ def _by_length(scatter: Scatter, charts: Charts) -> Picture:
 
 def _latency_axis(scatter: Scatter) -> v.Spec:
     log = _wide((dot.value_s for dot in scatter.dots), scatter.median[1])
-    return v.seconds("s", LABELS[scatter.metric], log=log)
+    return v.seconds("s", scatter.metric.upper(), log=log)
 
 
 def _scatter_spec(scatter: Scatter, charts: Charts, x: v.Spec, y: v.Spec, above: Sequence[v.Spec]) -> v.Spec:
@@ -265,9 +243,8 @@ def _scatter_spec(scatter: Scatter, charts: Charts, x: v.Spec, y: v.Spec, above:
     layers += above
     if scatter.bound_s is not None:
         bound = [{"s": scatter.bound_s, "said": f"bound {show(scatter.bound_s, SECONDS)}"}]
-        layers.append(v.layer("rule", bound, {"y": y}, strokeDash=[5, 4], strokeWidth=1.5, color="var(--fg)"))
-    resolve = {"scale": {"color": "independent", "shape": "independent"}}
-    return {"width": v.WIDTH, "height": 230, "layer": layers, "resolve": resolve}
+        layers.append(v.dashed(bound, {"y": y}, color="var(--fg)"))
+    return {**v.panel(layers), "resolve": {"scale": {"color": "independent", "shape": "independent"}}}
 
 
 def _failures(scatter: Scatter, x: v.Spec) -> v.Spec:
@@ -276,12 +253,8 @@ def _failures(scatter: Scatter, x: v.Spec) -> v.Spec:
         {"x": one.x, "n": one.number, "said": f"{f.count(one.number)} failed at {_place(one.x, scatter)}"}
         for one in scatter.failed
     ]
-    size = {
-        "field": "n",
-        "type": "quantitative",
-        "legend": None,
-        "scale": {"range": [30, 260], "type": "sqrt"},
-    }
+    scale = {"range": [30, 260], "type": "sqrt"}
+    size = {"field": "n", "type": "quantitative", "legend": None, "scale": scale}
     return v.layer(
         "point", ticks, {"x": x, "y": {"value": -7}, "size": size}, shape="triangle-down", filled=True,
         color="var(--bad)", clip=False,
@@ -311,11 +284,8 @@ def _window_table(scatter: Scatter) -> Table | None:
         return None
     rows = tuple(
         (
-            f"{_place(window.low, scatter)}",
-            f.count(window.n),
-            f.count(window.failed),
-            show(window.p50_s, SECONDS),
-            show(window.p99_s, SECONDS),
+            *(_place(window.low, scatter), f.count(window.n), f.count(window.failed)),
+            *(show(window.p50_s, SECONDS), show(window.p99_s, SECONDS)),
         )
         for window in scatter.windows
     )

@@ -37,23 +37,12 @@ class _Tile(Struct, frozen=True):
     rule: str  # what it is compared with; may be empty
 
 
-class _Labelled(Struct, frozen=True):
-    label: str
-    table: t.Table
-
-
-class _Figure(Struct, frozen=True):
-    picture: Picture
-    svg: Any  # Markup, or empty without the extra
-    table: _Labelled | None
-
-
 class _Block(Struct, frozen=True):
     """A section of tables."""
 
     id: str
     title: str
-    tables: tuple[_Labelled, ...]
+    tables: tuple[tuple[str, t.Table], ...]  # each with its label
     lines: tuple[str, ...] = ()
 
 
@@ -78,7 +67,7 @@ def render(report: AnyReport) -> str:
             ("notes", "Notes and provenance"),
         ),
         sections=f.sections(report),
-        latency=_Labelled("Latency of completed requests", t.latency_table(report)),
+        latency=t.latency_table(report),
         figures=figures,
         no_charts=without,
         blocks=blocks,
@@ -152,38 +141,36 @@ def _outcome(check: Check) -> str:
     return words.get(check.verdict, "unproven")
 
 
-def _figures(report: Report) -> tuple[list[_Figure], str]:
-    """Every picture with its drawing; why there are no drawings, where that has a remedy."""
+def _figures(report: Report) -> tuple[list[tuple[Picture, str]], str]:
+    """Every picture with its drawing, if there is one; why there is none, where that has a remedy."""
     if report.charts is None:
         return [], ""
     from . import charts, engine, vega
 
     pictures = charts.pictures(report)
-    tables = [None if one.table is None else _Labelled(one.title, one.table) for one in pictures]
     try:
         if not engine.available():
             raise engine.Undrawn(NO_CHARTS)
-        labels = [f"{one.title}. {one.says}" for one in pictures]
-        drawings = map(markup, vega.draw([one.spec for one in pictures], labels))
+        labels = [f"{picture.title}. {picture.says}" for picture in pictures]
+        drawings = vega.draw([picture.spec for picture in pictures], labels)
     except engine.Undrawn as why:
-        shown = [_Figure(one, "", table) for one, table in zip(pictures, tables, strict=True) if table]
+        shown = [(picture, "") for picture in pictures if picture.table]
         return shown, f"No charts: {why}. The verdict and every table are the same without."
-    return [_Figure(*three) for three in zip(pictures, drawings, tables, strict=True)], ""
+    return list(zip(pictures, map(markup, drawings), strict=True)), ""
 
 
 def _blocks(report: Report) -> list[_Block]:
     blocks = []
-    lengths = tuple(_Labelled(title, table) for title, table in a.length_tables(report))
     worst = a.worst_table(report)
-    shown = (*lengths, *((_Labelled("Worst completed requests", worst),) if worst else ()))
+    shown = (*a.length_tables(report), *((("Worst completed requests", worst),) if worst else ()))
     if shown or a.lines(report):
         blocks.append(_Block("who", "Which requests missed", shown, tuple(a.lines(report))))
     if len(report.loads) > 1:
-        loads = _Labelled("Runs of one load together", t.load_table(report))
+        loads = ("Runs of one load together", t.load_table(report))
         ends = f.capacity_line(report)
         blocks.append(_Block("by-load", "Loads", (loads,), (ends,) if ends else ()))
     if report.runs:
-        runs = _Labelled("Every run", t.run_table(report))
+        runs = ("Every run", t.run_table(report))
         rest = f.more(len(report.runs), "runs")
         blocks.append(_Block("by-run", "Runs", (runs,), (rest,) if rest else ()))
     return blocks

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...model import Change, Charts, Check, MissSet, Report, RunReport
-from ...units import SECONDS, SHARE, show
+from ...model import REQUEST_METRICS, Change, Charts, Check, MissSet, Report, RunReport
+from ...units import SECONDS, show
 from .. import format as f
 from ..tables import Table
 from . import vega as v
 from .vega import Picture
 
-_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E", "failed": "failed"}
+_NAMES = {**{metric: metric.upper() for metric in REQUEST_METRICS}, "failed": "failed"}
 RUNS_MOST = 120  # drawn; the table has all
 _ROW, _DOT = 22, 56  # px
 _PERCENTILES = {"P50": "c1", "P90": "c2", "P99": "c3"}
@@ -34,8 +34,8 @@ def misses(charts: Charts) -> Picture | None:
     )
 
 
-def _broke(one: MissSet) -> str:
-    return " and ".join(_NAMES[name] for name in one.broke)
+def _broke(miss: MissSet) -> str:
+    return " and ".join(_NAMES[name] for name in miss.broke)
 
 
 def _matrix(charts: Charts, known: Sequence[str]) -> v.Spec:
@@ -58,25 +58,19 @@ def _matrix(charts: Charts, known: Sequence[str]) -> v.Spec:
 
 
 def _bars(charts: Charts, width: int) -> v.Spec:
-    bars = [
-        {"set": place, "n": one.number, "said": f"{f.count(one.number)} requests: {_broke(one)}"}
-        for place, one in enumerate(charts.misses)
-    ]
     counts = [
         {"set": place, "n": one.number, "text": f.count(one.number)}
         for place, one in enumerate(charts.misses)
     ]
+    bars = [
+        {**row, "said": f"{row['text']} requests: {_broke(one)}"}
+        for row, one in zip(counts, charts.misses, strict=True)
+    ]
     x = {"field": "n", "type": "quantitative", "axis": None, "scale": {"nice": False}}
     y = {"field": "set", "type": "ordinal", "axis": None}
     text = {"x": x, "y": y, "text": {"field": "text"}}
-    return {
-        "width": width,
-        "height": _ROW * len(bars),
-        "layer": [
-            v.layer("bar", bars, {"x": x, "y": y}, color="var(--bad)", height=14),
-            v.layer("text", counts, text, align="left", dx=5),
-        ],
-    }
+    drawn = v.layer("bar", bars, {"x": x, "y": y}, color="var(--bad)", height=14)
+    return v.panel([drawn, v.layer("text", counts, text, align="left", dx=5)], _ROW * len(bars), width)
 
 
 def loads(charts: Charts, target: float | None) -> Picture | None:
@@ -111,8 +105,7 @@ def loads(charts: Charts, target: float | None) -> Picture | None:
     if target is not None:
         layers.append(v.target(target, y))
     says = "The interval of each load comes from its own runs; dashed: the target."
-    spec = {"width": v.WIDTH, "height": 230, "layer": layers}
-    return Picture("loads", "Goodput against load", says, spec, None)
+    return Picture("loads", "Goodput against load", says, v.panel(layers), None)
 
 
 def runs(report: Report) -> Picture | None:
@@ -130,20 +123,15 @@ def runs(report: Report) -> Picture | None:
     width = (2 * v.WIDTH + 160 - 36 * (len(drawn) - 1)) // len(drawn)
     panels_drawn = [_numbered(panel, width, first=panel is drawn[0]) for panel in drawn]
     says = f"{len(judged)} judged runs from top to bottom, each with its own percentiles."
-    return Picture(
-        "runs", "How runs differ", says, {"hconcat": panels_drawn}, _run_table(judged, report), wide=True
-    )
+    spec, table = {"hconcat": panels_drawn}, _run_table(judged, report)
+    return Picture("runs", "How runs differ", says, spec, table, wide=True)
 
 
 def _numbered(panel: v.Spec, width: int, *, first: bool) -> v.Spec:
     """Only the first panel numbers the runs: the others stand beside it."""
     for part in panel.get("layer", [panel]):
         if not first and "y" in part["encoding"]:
-            part["encoding"]["y"] = {
-                **part["encoding"]["y"],
-                "title": None,
-                "axis": {"labels": False, "grid": False},
-            }
+            part["encoding"]["y"] |= {"title": None, "axis": {"labels": False, "grid": False}}
     return {**panel, "width": width}
 
 
@@ -194,15 +182,13 @@ def _goodput_panel(judged: Sequence[RunReport], height: int, target: float | Non
     encoding = {"x": x, "y": _by_run(len(judged))}
     layers = [v.layer("point", values, encoding, filled=True, size=36, color="var(--good)", shape="diamond")]
     if target is not None:
-        said = [{"y": target, "said": f"target {show(target, SHARE)}"}]
-        layers.append(v.layer("rule", said, {"x": x}, strokeDash=[5, 4], strokeWidth=1.5, color="var(--fg)"))
+        layers.append(v.target(target, x, "x"))
     return {"height": height, "layer": layers}
 
 
 def _run_table(judged: Sequence[RunReport], report: Report) -> Table:
     target = f.goodput_target(report)
-    labels = [label for column, label in f.LABELS.items() if any(run.metrics.get(column) for run in judged)]
-    columns = [column for column in f.LABELS if f.LABELS[column] in labels]
+    columns = [column for column in f.LABELS if any(run.metrics.get(column) for run in judged)]
     rows = []
     for number, run in enumerate(judged, 1):
         cells = [str(number), f.goodput_share(run.goodput, target)]
@@ -210,12 +196,8 @@ def _run_table(judged: Sequence[RunReport], report: Report) -> Table:
             known = run.metrics.get(column)
             cells += [show(getattr(known, name, None), SECONDS) for name in f.PERCENTILES]
         rows.append((*cells, f.plain(run.input)))
-    headers = (
-        "run",
-        "goodput",
-        *(f"{label} {name.upper()}" for label in labels for name in f.PERCENTILES),
-        "input",
-    )
+    percentiles = (f"{f.LABELS[column]} {name.upper()}" for column in columns for name in f.PERCENTILES)
+    headers = ("run", "goodput", *percentiles, "input")
     return Table(headers, tuple(rows), frozenset(headers[:-1]))
 
 
@@ -257,23 +239,23 @@ def changes(report: Report) -> Picture | None:
     rows = tuple((row["name"], row["shown"], row["span"]) for row in values)
     return Picture(
         "changes", "Change against the baseline", says,
-        {"width": v.WIDTH - 70, "height": _ROW * len(values), "layer": layers},
+        v.panel(layers, _ROW * len(values), v.WIDTH - 70),
         Table(("percentile", "change", "interval"), rows, frozenset(("change", "interval"))),
     )  # fmt: skip
 
 
-def _change(one: Change, rule: Check | None) -> dict[str, Any]:
-    name = f"{one.statistic.upper()} {one.metric.upper()}"
-    interval = rule.interval if rule and rule.interval_of == "ratio" and rule.interval else one.interval
+def _change(change: Change, rule: Check | None) -> dict[str, Any]:
+    name = f"{change.statistic.upper()} {change.metric.upper()}"
+    interval = rule.interval if rule and rule.interval_of == "ratio" and rule.interval else change.interval
     span = f"{f.growth(interval[0])} to {f.growth(interval[1])}" if interval else "-"
     row: dict[str, Any] = {
         "name": name,
-        "growth": one.growth,
-        "shown": f.growth(one.growth),
+        "growth": change.growth,
+        "shown": f.growth(change.growth),
         "span": span,
         "kind": "not shown to differ",
-        "said": f"{name} {f.growth(one.growth)} ({span}): {show(one.candidate_s, SECONDS)} against"
-        f" {show(one.baseline_s, SECONDS)}",
+        "said": f"{name} {f.growth(change.growth)} ({span}): {show(change.candidate_s, SECONDS)} against"
+        f" {show(change.baseline_s, SECONDS)}",
     }
     if interval:
         row |= {"low": interval[0], "high": interval[1]}

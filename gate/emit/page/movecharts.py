@@ -42,8 +42,7 @@ def moves(charts: Charts) -> Picture | None:
     )
     headers = ("bound", "now", "goodput would be met at", "miss it alone", "gain without it")
     table = Table(headers, tuple(map(_moved, found.moves)), frozenset(headers[1:]))
-    spec = {"width": v.WIDTH, "height": 230, "layer": layers}
-    return Picture("moves", "If a bound were looser or tighter", says.strip(), spec, table)
+    return Picture("moves", "If a bound were looser or tighter", says.strip(), v.panel(layers), table)
 
 
 def _points(move: Move, target: float | None) -> list[dict[str, Any]]:
@@ -80,13 +79,8 @@ def grid(charts: Charts) -> Picture | None:
         return None
     cells = found.grid
     axis = {"labelAngle": 0, "grid": False, "labelOverlap": True, "labelFontSize": 10}
-    x: v.Spec = {
-        "field": "x",
-        "type": "ordinal",
-        "sort": None,
-        "title": f"{_bound(cells.x)} bound",
-        "axis": axis,
-    }
+    title = f"{_bound(cells.x)} bound"
+    x: v.Spec = {"field": "x", "type": "ordinal", "sort": None, "title": title, "axis": axis}
     y = {**x, "field": "y", "title": f"{_bound(cells.y)} bound"}
     y["sort"] = [show(value, SECONDS) for value in reversed(cells.y_max_s)]
     shade: v.Spec = {"field": "share", "type": "quantitative", "legend": None}
@@ -106,12 +100,12 @@ def grid(charts: Charts) -> Picture | None:
     says = (
         f"Goodput in percent at each pair of two bounds, the others as they are. Bold frame: the policy.{met}"
     )
-    spec = {"width": v.WIDTH, "height": 260, "layer": layers if own else layers[:2]}
+    spec = v.panel(layers if own else layers[:2], height=260)
     return Picture("grid", "Two bounds at once", says, spec, None)
 
 
-def _cells(found: WhatIf, cells: Grid) -> list[dict[str, Any]]:
-    own, target = {move.id: move.max_s for move in found.moves}, found.target
+def _cells(whatif: WhatIf, cells: Grid) -> list[dict[str, Any]]:
+    own, target = {move.id: move.max_s for move in whatif.moves}, whatif.target
     return [
         {
             "x": show(x, SECONDS),

@@ -6,8 +6,10 @@ and only drawing elements and attributes are kept: whatever a name in the data h
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -36,39 +38,6 @@ _SECONDS = (  # of an axis; the only place outside of units where one is scaled:
     "datum.value >= 1 || datum.value == 0 ? format(datum.value, '~r') + ' s' : "
     "datum.value >= 0.001 ? format(datum.value * 1e3, '~r') + ' ms' : format(datum.value * 1e6, '~r') + ' us'"
 )
-_CONFIG: Spec = {
-    "background": None,
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": None},
-    "axis": {
-        "aria": False,
-        "labelColor": "var(--dim)",
-        "titleColor": "var(--dim)",
-        "titleFontWeight": "normal",
-        "titleFontSize": 12,
-        "labelFontSize": 12,
-        "gridColor": "var(--grid)",
-        "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "tickCount": 5,
-        "titlePadding": 10,
-    },
-    "legend": {
-        "aria": False,
-        "labelColor": "var(--fg)",
-        "titleColor": "var(--dim)",
-        "labelFontSize": 12,
-        "orient": "top",
-        "title": None,
-        "symbolOpacity": 1,
-        "symbolBaseFillColor": "var(--fg)",
-        "symbolBaseStrokeColor": "var(--fg)",
-        "offset": 16,  # failures stand between the plot and its legend
-    },
-    "header": {"labelColor": "var(--fg)", "labelFontSize": 12, "title": None},
-    "text": {"color": "var(--fg)", "fontSize": 12},
-    "concat": {"spacing": 16},
-}
 
 
 class Picture(Struct, frozen=True):
@@ -87,7 +56,8 @@ def draw(specs: Sequence[Spec], labels: Sequence[str]) -> list[str]:
 
     Marks with a `description` have it as their `<title>`: hover without a script. Raises engine.Undrawn.
     """
-    drawn = engine.draw([{**spec, "config": _CONFIG} for spec in specs])
+    config = json.loads(Path(__file__).with_name("vega.json").read_bytes())
+    drawn = engine.draw([{**spec, "config": config} for spec in specs])
     return [_inline(one, label) for one, label in zip(drawn, labels, strict=True)]
 
 
@@ -141,64 +111,42 @@ def _hoist(group: Element) -> None:
 # ---- parts of specifications ----------------------------------------------------------------
 
 
-def rows(values: Sequence[Mapping[str, Any]]) -> Spec:
-    """Inline data."""
-    return {"values": list(values)}
-
-
-def seconds(field: str, title: str, *, log: bool = False, **scale: Any) -> Spec:
+def seconds(field: str, title: str, *, log: bool = False) -> Spec:
     """A channel in seconds, its axis in us, ms or s."""
-    axis = {"labelExpr": _SECONDS, "labelOverlap": True}
-    kind = {"type": "log"} if log else {"zero": True}
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "axis": axis,
-        "scale": {**kind, "nice": not log, **scale},
-    }
+    scale = {"type": "log", "nice": False} if log else {"zero": True, "nice": True}
+    return _quantity(field, title, {"labelExpr": _SECONDS, "labelOverlap": True}, scale)
 
 
 def number(field: str, title: str, *, log: bool = False, **scale: Any) -> Spec:
     """A channel that counts."""
-    kind = {"type": "log"} if log else {}
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "axis": {"labelOverlap": True, "format": "~s" if log else "~r"},
-        "scale": {**kind, **scale},
-    }
+    axis = {"labelOverlap": True, "format": "~s" if log else "~r"}
+    return _quantity(field, title, axis, {**({"type": "log"} if log else {}), **scale})
 
 
-def percent(field: str, title: str, *, signed: bool = False, **scale: Any) -> Spec:
+def percent(field: str, title: str, *, signed: bool = False, zero: bool = False) -> Spec:
     """A channel of shares, its axis in percent."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "axis": {"format": "+~%" if signed else "~%"},
-        "scale": {"zero": False, "nice": True, **scale},
-    }
+    return _quantity(field, title, {"format": "+~%" if signed else "~%"}, {"zero": zero, "nice": True})
+
+
+def _quantity(field: str, title: str, axis: Spec, scale: Spec) -> Spec:
+    return {"field": field, "type": "quantitative", "title": title, "axis": axis, "scale": scale}
 
 
 def kinds(field: str, colours: Mapping[str, str], shapes: Mapping[str, str] | None = None) -> Spec:
     """Colour, and shape beside it, by the values of a nominal field: colour alone tells nobody anything."""
-    domain = list(colours)
-    found: Spec = {
-        "color": {
-            "field": field,
-            "type": "nominal",
-            "scale": {"domain": domain, "range": [f"var(--{colours[name]})" for name in domain]},
-        }
+    channels = {
+        "color": {name: f"var(--{colour})" for name, colour in colours.items()},
+        "shape": shapes or {},
     }
-    if shapes:
-        found["shape"] = {
+    return {
+        channel: {
             "field": field,
             "type": "nominal",
-            "scale": {"domain": domain, "range": [shapes[name] for name in domain]},
+            "scale": {"domain": list(colours), "range": [values[name] for name in colours]},
         }
-    return found
+        for channel, values in channels.items()
+        if values
+    }
 
 
 def layer(mark: str, data: Sequence[Mapping[str, Any]], encoding: Spec, **options: Any) -> Spec:
@@ -207,12 +155,22 @@ def layer(mark: str, data: Sequence[Mapping[str, Any]], encoding: Spec, **option
     described = {"description": {"field": "said", "type": "nominal"}} if told else {}
     return {
         "mark": {"type": mark, "aria": told, **options},
-        "data": rows(data),
+        "data": {"values": list(data)},
         "encoding": {**encoding, **described},
     }
 
 
-def target(share: float, y: Spec) -> Spec:
-    """A dashed line across, where goodput should be."""
+def dashed(data: Sequence[Mapping[str, Any]], encoding: Spec, **options: Any) -> Spec:
+    """Bounds and targets."""
+    return layer("rule", data, encoding, strokeDash=[5, 4], strokeWidth=1.5, **options)
+
+
+def target(share: float, axis: Spec, channel: str = "y") -> Spec:
+    """A dashed line where goodput should be; the field of `axis` is y."""
     said = [{"y": share, "said": f"target {show(share, SHARE)}"}]
-    return layer("rule", said, {"y": y}, strokeDash=[5, 4], strokeWidth=1.5, color="var(--fg)")
+    return dashed(said, {channel: axis}, color="var(--fg)")
+
+
+def panel(layers: Sequence[Spec], height: int = 230, width: int = WIDTH) -> Spec:
+    """Layers on one pair of axes."""
+    return {"width": width, "height": height, "layer": list(layers)}
