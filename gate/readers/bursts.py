@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model import Aggregate, Bools, Doubt, Requests, Status, Why
+from ..model import Aggregate, Bools, Doubt, Floats, Requests, Status, Why
 
 # An answer of several tokens came in one piece when next to none of its E2E lies after its first token
 # and its tokens would have come faster than any server decodes.
@@ -31,15 +31,22 @@ _SOME = (
 )
 
 
-def answers_in_one_piece(rows: Requests) -> Doubt | tuple[Doubt, Bools] | None:
-    """A doubt about the run where most answers of several tokens came at once; else about those that did."""
+def answers_in_one_piece(rows: Requests, tail_s: Floats | None = None) -> Doubt | tuple[Doubt, Bools] | None:
+    """A doubt about the run where most answers of several tokens came at once; else about those that did.
+
+    `tail_s`: what of each E2E lies after the last token, where that is known.
+    """
     tpot_s, ttft_s, e2e_s = rows.tpot_s, rows.ttft_s, rows.e2e_s
     if tpot_s is None or ttft_s is None or e2e_s is None:
         return None
     several = (rows.status == Status.COMPLETED) & np.isfinite(tpot_s)
     if not several.any():
         return None
-    in_one = several & (tpot_s < AT_ONCE_TPOT_S) & (e2e_s - ttft_s <= AT_ONCE * e2e_s)
+    decode_s = e2e_s - ttft_s
+    if tail_s is not None and rows.output_tokens is not None:
+        decode_s = decode_s - np.nan_to_num(tail_s)
+        tpot_s = decode_s / np.where(rows.output_tokens > 1, rows.output_tokens - 1, np.nan)
+    in_one = several & (tpot_s < AT_ONCE_TPOT_S) & (decode_s <= AT_ONCE * e2e_s)
     blind = several & (tpot_s < BLIND_TPOT_S)
     for which, why in ((in_one, ONE_CHUNK), (in_one | blind, _BURST)):
         if which.sum() >= _MOST * several.sum():

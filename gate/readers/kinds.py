@@ -16,7 +16,7 @@ from .source import Source
 class Kind(Struct, frozen=True):
     """One kind of file a tool writes: known by its keys, its header, or how it begins where it is no JSON."""
 
-    name: str  # as the tool ends the file's name: what stands before it is the run's own
+    name: str  # as the tool ends the file's name, # for a number: what stands before it is the run's own
     keys: frozenset[str] = frozenset()  # all of these at the top level of (the first of) its objects
     any_of: frozenset[str] = frozenset()  # and one of these at least
     without: frozenset[str] = frozenset()  # and none of these
@@ -57,8 +57,20 @@ def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:
     if source.path is None:
         return source.name
     name = source.path.name.removesuffix(".gz")
-    usual = next((kind.name for kind in kinds if name.endswith(kind.name)), None)
-    return (str(source.path.parent), name.removesuffix(usual)) if usual else str(source.path)
+    before = next((before for kind in kinds if (before := _before(name, kind.name)) is not None), None)
+    return str(source.path) if before is None else (str(source.path.parent), before)
+
+
+def _before(name: str, usual: str) -> str | None:
+    """What stands before a kind's usual name; None where the name does not end so."""
+    start, number, end = usual.partition("#")
+    if not usual or not name.endswith(end if number else start):
+        return None
+    if not number:
+        return name.removesuffix(start)
+    rest = name.removesuffix(end)
+    head = rest.rstrip("0123456789")
+    return head.removesuffix(start) if head != rest and head.endswith(start) else None
 
 
 def beside(source: Source, kinds: Sequence[Kind], name: str) -> Source | None:

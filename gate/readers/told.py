@@ -50,6 +50,8 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     has_gaps: bool = False  # whether the file holds the gaps between chunks, decoded or not
     pieces: Floats | None = None  # chunks with content each answer came in
     characters: Floats | None = None  # of the text of each answer
+    tail_s: Floats | None = None  # from the last token of each answer to the end of its E2E
+    sent_rate: float | None = None  # requests/s the client sent, as it says
     late_p99_s: float | None = None  # from the time a request was due to its start, in the client
     # Another count of the same rows' output tokens: (column, whose is used, whose it is).
     recount: tuple[Floats, str, str] | None = None

@@ -30,6 +30,7 @@ RULES: Mapping[str, Rule] = {
     "cut rows": tokens.nothing_cut,
     "one token": tokens.one_token,
     "streaming": answers.streamed,
+    "tail": answers.tail,
     "gaps": answers.gaps,
     "percentiles": statistics.percentiles,
     "pace": client.pace,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model import Aggregate, Doubt, Histogram, Requests, Why
+import numpy as np
+
+from ...model import Aggregate, Doubt, Histogram, Requests, Status, Why
 from ..bursts import ONE_CHUNK, answers_in_one_piece, came_at_once
 from .case import Case, Finding, Marked
 
+_TAIL = 0.02  # of the median E2E: a longer wait after the last token is worth a note
 STREAMED = ("ttft", "tpot", "itl")
 NO_FIRST_TOKEN = (
     "no request has a first token: the run did not stream, or its answers ended before their first content"
@@ -31,7 +34,7 @@ def streamed(case: Case) -> Iterator[Finding]:
     elif isinstance(evidence, Requests):
         if evidence.ttft_s is None:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
-        yield from _in_one_piece(evidence)
+        yield from _in_one_piece(case, evidence)
     elif isinstance(evidence, Aggregate):
         if "ttft" not in evidence.summaries and told.stream_with:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
@@ -39,14 +42,30 @@ def streamed(case: Case) -> Iterator[Finding]:
             yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
 
 
-def _in_one_piece(rows: Requests) -> Iterator[Finding]:
-    found = answers_in_one_piece(rows)
+def _in_one_piece(case: Case, rows: Requests) -> Iterator[Finding]:
+    found = answers_in_one_piece(rows, case.told.tail_s)
     if isinstance(found, Doubt):
         yield found
     elif found is not None:
         doubt, which = found
         yield Marked(doubt, "tpot", which)
         yield f"answers of several tokens that came in one piece, with a TPOT of about 0: {doubt.requests}"
+
+
+def tail(case: Case) -> Iterator[Finding]:
+    """Where a tool's E2E ends after the last token."""
+    rows, tail_s = case.rows, case.told.tail_s
+    if rows is None or rows.e2e_s is None or tail_s is None:
+        return
+    known = (rows.status == Status.COMPLETED) & np.isfinite(tail_s)
+    if not known.any():
+        return
+    typical_s = float(np.median(tail_s[known]))
+    if typical_s > _TAIL * float(np.median(rows.e2e_s[known])):
+        yield (
+            f"E2E ends {typical_s:.3g} s after the last token in the median: {case.title} waits for the end"
+            " of the stream, or counts the tokens first"
+        )
 
 
 def gaps(case: Case) -> Iterator[Finding]:

@@ -27,9 +27,11 @@ def pace(case: Case) -> Iterator[Finding]:
 def _rate_kept(case: Case, rate: float) -> Iterator[str]:
     rows, duration_s, counts = case.rows, case.told.duration_s, case.counts
     starts = rows.start_s if rows is not None else None
-    if starts is not None and len(starts) > 1 and np.isfinite(starts).all():
+    sent = case.told.sent_rate
+    if sent is None and starts is not None and len(starts) > 1 and np.isfinite(starts).all():
         span_s = float(np.ptp(starts))
         sent = (len(starts) - 1) / span_s if span_s else rate
+    if sent is not None:
         if sent < _SLOW * rate:
             yield (
                 f"requests were sent at {sent:.3g} req/s, {rate:g} were asked for: the client or its cap was"
