@@ -22,7 +22,13 @@ from scipy.stats import binom
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gate import bench, policy  # noqa: E402
+from gate import policy  # noqa: E402
+from gate.bench.journal import Journal  # noqa: E402
+from gate.bench.plan import CANDIDATE, Budget, Plan, Point, Side, Spent, look_due  # noqa: E402
+from gate.bench.results import How  # noqa: E402
+from gate.bench.session import Session  # noqa: E402
+from gate.bench.state import terms  # noqa: E402
+from gate.bench.stopping import settled  # noqa: E402
 from gate.evaluate import evaluate  # noqa: E402
 from tests.bench.simulate import rows  # noqa: E402
 from tests.runs import goodput, make_policy, make_requests, make_run  # noqa: E402
@@ -54,18 +60,18 @@ def session(folder: Path, share: float, times: float, seed: int) -> tuple[str, f
     def judge(runs, baseline, notes, last):
         return evaluate(rules, runs, date(2027, 1, 1), notes=notes, looks=plan.planned_looks)
 
-    journal, how = bench.Journal(folder / "session"), bench.How()
-    work = bench.Session(journal, plan, how, judge, lambda event: None)
-    work.begin(bench.terms(plan, rules.sha256, None, how), {}, {})
+    journal, how = Journal(folder / "session"), How()
+    work = Session(journal, plan, how, judge, lambda event: None)
+    work.begin(terms(plan, rules.sha256, None, how), {}, {})
     report = work.run()
     work.close()
     return report.verdict.value, work.state.stop["rounds"] / RUNS
 
 
-def plan_of(seed: int, words: tuple[str, ...] = ()) -> bench.Plan:
+def plan_of(seed: int, words: tuple[str, ...] = ()) -> Plan:
     """Thirty rounds at one load, five looks."""
-    target = bench.Point("", None, True)
-    return bench.Plan((bench.Side(bench.CANDIDATE, words),), (target,), bench.Budget(RUNS), seed * 1000)
+    target = Point("", None, True)
+    return Plan((Side(CANDIDATE, words),), (target,), Budget(RUNS), seed * 1000)
 
 
 def on_the_bound(share: float, seed: int) -> str:
@@ -76,13 +82,13 @@ def on_the_bound(share: float, seed: int) -> str:
     for number in range(1, RUNS + 1):
         told = rows(seed * 1000 + number - 1, REQUESTS, 1 - share, 0.9, 0.3, {})
         found.append(np.array([row["ttft_s"] for row in told]))
-        if not (due := bench.look_due(asked, bench.Spent(number), taken)):
+        if not (due := look_due(asked, Spent(number), taken)):
             continue
         taken = due
         runs = [make_run(make_requests(ttft, ttft + 1)) for ttft in found]
         policy_ = make_policy(goodput(share), bounds={"ttft": 0.8})
         report = evaluate(policy_, runs, date(2027, 1, 1), looks=asked.planned_looks)
-        if bench.settled(report, "verdict", spread=True):
+        if settled(report, "verdict", spread=True):
             break
     return report.verdict.value
 

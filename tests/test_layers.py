@@ -182,7 +182,7 @@ def test_only_publishing_and_the_witness_use_the_network() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             if any(name == one or name.startswith(f"{one}.") for name in names for one in network):
                 users.add(path.relative_to(GATE).as_posix().split("/")[0] + "/" + path.stem)
-    assert {name for name in users if not name.startswith("publish/")} == {"bench/_witness"}
+    assert {name for name in users if not name.startswith("publish/")} == {"bench/witness"}
 
 
 @pytest.mark.parametrize(

@@ -9,27 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ..errors import GateError, UsageError
 from ..readers import Reading
 from ..readers.prometheus.scrapes import Scrape
-from . import _results, _witness
-from ._plan import Plan, Side, Slot, fill, redacted
+from . import results
 from ._process import Client, Finished, Meter, execute
-from ._results import How
+from .plan import BASELINE, Plan, Side, Slot, fill, redacted
+from .results import How
+from .witness import Seen, WitnessError, compare, notes, scrape
 
 
 class Made(Struct, frozen=True):
-    """One slot of an attempt."""
+    """One slot of an attempt, and what came of it."""
 
     slot: Slot
+    side: Side
+    number: int  # of the attempt, from 1
+    name: str  # of its folder, below the session's
     folder: Path
     log: Path
     command: tuple[str, ...]
-    finished: Finished
+    finished: Finished = Finished(None, "", "", 0.0)
     problem: str = ""  # why it is no data; else empty
     reading: Reading | None = None
-    seen: _witness.Seen | None = None
+    seen: Seen | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -46,51 +51,64 @@ class Attempt:
         numbers: Sequence[int],
     ) -> None:
         self.folder, self.plan, self.how, self.write = folder, plan, how, write
-        self.batch, self.numbers = batch, numbers
-        self.made: list[Made] = []
+        self.made = [self._planned(slot, number) for slot, number in zip(batch, numbers, strict=True)]
         self.client: Client | None = None
         self.duration_s = 0.0
+
+    def _planned(self, slot: Slot, number: int) -> Made:
+        side = next(side for side in self.plan.sides if side.name == slot.side)
+        # A folder of its own for each attempt: an earlier one may still be writing into the other.
+        name = slot.key + (f"-attempt-{number}" if number > 1 else "")
+        folder, log = self.folder / name, self.folder / "logs" / f"{slot.key}-attempt-{number}.log"
+        return Made(slot, side, number, name, folder, log, tuple(fill(side.command, slot, folder.absolute())))
 
     @property
     def words(self) -> str:
         """What is about to be run."""
-        first = self.batch[0]
-        sides = " and ".join(slot.side for slot in self.batch)
+        first = self.made[0].slot
+        sides = " and ".join(one.slot.side for one in self.made)
         load = f", load {first.point.text}" if first.point.text else ""
-        again = f", attempt {self.numbers[0]}" if self.numbers[0] > 1 else ""
+        again = f", attempt {self.made[0].number}" if self.made[0].number > 1 else ""
         return f"round {first.round} of {self.plan.budget.runs}: {sides}{load}, seed {first.seed}{again}"
 
     def run(self) -> None:
         """Do it. Raises KeyboardInterrupt, after the commands are ended and the journal says so."""
         begun = time.monotonic()
-        for place in range(len(self.batch)):
-            self._begin(place)
-        before = [self._scrape(slot, n, "before") for slot, n in zip(self.batch, self.numbers, strict=True)]
-        if any(isinstance(one, str) for one in before):
-            self.made = [self._made(place, _NOT_RUN, str(before[place])) for place in range(len(self.batch))]
+        for one in self.made:
+            # Written before the command is started: its folder is used up, whatever happens now.
+            self.write("start", key=one.slot.key, attempt=one.number, folder=one.name)
+            one.folder.mkdir(parents=True, exist_ok=True)
+        before = [self._scrape(one, "before") for one in self.made]
+        if any(isinstance(page, str) for page in before):
+            self.made = [
+                replace(one, problem=page if isinstance(page, str) else "")
+                for one, page in zip(self.made, before, strict=True)
+            ]
             self.duration_s = time.monotonic() - begun
             return
         try:
             ended = asyncio.run(self._execute())
         except (KeyboardInterrupt, asyncio.CancelledError):
-            for place in range(len(self.batch)):
-                put_aside(self.folder, self._name(place))
-            keys = [{"key": slot.key} for slot in self.batch]
+            for one in self.made:
+                put_aside(self.folder, one.name)
+            keys = [{"key": one.slot.key} for one in self.made]
             self.write("interrupted", runs=keys, duration_s=time.monotonic() - begun)
             raise KeyboardInterrupt from None
         self.duration_s = time.monotonic() - begun
-        self.made = [self._looked_at(place, end, before[place]) for place, end in enumerate(ended)]
+        self.made = [
+            self._looked_at(replace(one, finished=end), page)
+            for one, end, page in zip(self.made, ended, before, strict=True)
+        ]
 
     def facts(self, one: Made) -> dict[str, Any]:
         """Of one run, for its sidecar."""
-        place = self.batch.index(one.slot)
         return {
             "side": one.slot.side,
             "run": one.slot.round,
             "seed": one.slot.seed,
-            "attempt": self.numbers[place],
+            "attempt": one.number,
             "command": redacted(one.command),
-            "image_digest": self._side(one.slot).image,
+            "image_digest": one.side.image,
             "started": one.finished.started,
             "ended": one.finished.ended,
             "duration_s": round(one.finished.duration_s, 3),
@@ -105,116 +123,52 @@ class Attempt:
     async def _execute(self) -> list[Finished]:
         meter = Meter()
         await meter.start()
-        work = [self._command(place) for place in range(len(self.batch))]
-        ended = list(await asyncio.gather(*work))
+        ended = list(await asyncio.gather(*map(self._command, self.made)))
         self.client = await meter.stop()
         return ended
 
-    async def _command(self, place: int) -> Finished:
+    async def _command(self, one: Made) -> Finished:
         def started(pid: int, began: int | None) -> None:
-            self.write("pid", key=self.batch[place].key, pid=pid, began=began)
+            self.write("pid", key=one.slot.key, pid=pid, began=began)
 
-        words = self._words(place)
-        return await execute(words, self._log(place), self.plan.timeout_s, started)
-
-    def _begin(self, place: int) -> None:
-        # Written before the command is started: its folder is used up, whatever happens now.
-        folder = self._folder(place)
-        self.write("start", key=self.batch[place].key, attempt=self.numbers[place], folder=self._name(place))
-        folder.mkdir(parents=True, exist_ok=True)
+        return await execute(one.command, one.log, self.plan.timeout_s, started)
 
     # ---- what they left -------------------------------------------------------------------------
 
-    def _looked_at(self, place: int, end: Finished, before: Scrape | str | None) -> Made:
+    def _looked_at(self, one: Made, before: Scrape | str | None) -> Made:
         """Whether the run is data. A command that cannot be started at all is a UsageError."""
-        slot = self.batch[place]
+        end = one.finished
         if end.problem:
-            side = "--baseline-command" if slot.side == "baseline" else "COMMAND"
+            side = "--baseline-command" if one.slot.side == BASELINE else "COMMAND"
             raise UsageError(f"the command {end.problem}", side, "name a program that is installed")
         if end.code is None:
-            return self._made(place, end, f"it did not end within {self.plan.timeout_s:g} s")
+            return replace(one, problem=f"it did not end within {self.plan.timeout_s:g} s")
         if end.code:
-            return self._made(place, end, _how_it_ended(end.code))
-        seen, problem = self._witnessed(slot, place, before)
-        if problem:
-            return self._made(place, end, problem)
+            return replace(one, problem=_how_it_ended(end.code))
+        after = self._scrape(one, "after")
+        if isinstance(after, str):
+            return replace(one, problem=after)
+        seen = compare(before, after) if isinstance(before, Scrape) and after is not None else None
+        if seen is not None and seen.restarted:
+            return replace(one, problem=f"{seen.restarted} while it ran")
         try:
-            reading = _results.read(self._folder(place), self.how)
+            reading = results.read(one.folder, self.how)
         except UsageError:
             raise
         except GateError as error:
-            return self._made(place, end, f"its result cannot be used: {_results.why(error)}")
-        notes: list[str] = []
-        if seen is not None:
-            notes = _witness.notes(seen, _results.completed(reading.runs), _results.sent(reading.runs))
-        return self._made(place, end, "", reading, seen, tuple(notes))
+            return replace(one, problem=f"its result cannot be used: {results.why(error)}")
+        said = notes(seen, results.completed(reading.runs), results.sent(reading.runs)) if seen else []
+        return replace(one, reading=reading, seen=seen, notes=tuple(said))
 
-    def _witnessed(
-        self, slot: Slot, place: int, before: Scrape | str | None
-    ) -> tuple[_witness.Seen | None, str]:
-        after = self._scrape(slot, self.numbers[place], "after")
-        if isinstance(after, str):
-            return None, after
-        if after is None or not isinstance(before, Scrape):
-            return None, ""
-        seen = _witness.compare(before, after)
-        return seen, f"{seen.restarted} while it ran" if seen.restarted else ""
-
-    def _scrape(self, slot: Slot, number: int, when: str) -> Scrape | str | None:
+    def _scrape(self, one: Made, when: str) -> Scrape | str | None:
         """The server's metrics; a sentence where they cannot be read, None without a witness."""
-        url = self._side(slot).witness
-        if url is None:
+        if one.side.witness is None:
             return None
-        path = self.folder / "witness" / f"{slot.key}-attempt-{number}-{when}.prom.gz"
+        path = self.folder / "witness" / f"{one.slot.key}-attempt-{one.number}-{when}.prom.gz"
         try:
-            return _witness.scrape(url, path)
-        except _witness.WitnessError as error:
+            return scrape(one.side.witness, path)
+        except WitnessError as error:
             return f"{error.message} ({when} the run, {redacted([error.where])[0]})"
-
-    # ---- names ------------------------------------------------------------------------------------
-
-    def _made(
-        self,
-        place: int,
-        end: Finished,
-        problem: str,
-        reading: Reading | None = None,
-        seen: _witness.Seen | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> Made:
-        words = tuple(self._words(place))
-        return Made(
-            self.batch[place],
-            self._folder(place),
-            self._log(place),
-            words,
-            end,
-            problem,
-            reading,
-            seen,
-            notes,
-        )
-
-    def _side(self, slot: Slot) -> Side:
-        return next(side for side in self.plan.sides if side.name == slot.side)
-
-    def _words(self, place: int) -> list[str]:
-        slot = self.batch[place]
-        return fill(self._side(slot).command, slot, self._folder(place).absolute())
-
-    def _name(self, place: int) -> str:
-        """A folder of its own for each attempt: an earlier one may still be writing into the other."""
-        number = self.numbers[place]
-        return self.batch[place].key + (f"-attempt-{number}" if number > 1 else "")
-
-    def _folder(self, place: int) -> Path:
-        return self.folder / self._name(place)
-
-    def _log(self, place: int) -> Path:
-        return self.folder / "logs" / f"{self.batch[place].key}-attempt-{self.numbers[place]}.log"
-
-
-_NOT_RUN = Finished(None, "", "", 0.0)
 
 
 def _how_it_ended(code: int) -> str:

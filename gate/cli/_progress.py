@@ -11,7 +11,7 @@ import click
 from ..units import printable, show
 
 if TYPE_CHECKING:
-    from ..bench import Event
+    from ..bench.session import Event
     from ..model import Check, Report
 
 

@@ -24,7 +24,9 @@ from ._shared import (
 )
 
 if TYPE_CHECKING:
-    from ..bench import Budget, How, Judge, Plan, Session
+    from ..bench.plan import Budget, Plan
+    from ..bench.results import How
+    from ..bench.session import Judge, Session
     from ..model import Policy, Report, Run
 
 _RUNS = 30  # a side, where the policy names no number
@@ -145,20 +147,21 @@ def command(**options: Any) -> int:
 
 def _session(options: Mapping[str, Any], progress: Progress) -> Session:
     """The session the options name, begun, gone on with, or opened again. Raises UsageError."""
-    from .. import bench
+    from ..bench.facts import gather
+    from ..bench.journal import NAME, Journal
+    from ..bench.session import Session
+    from ..bench.state import past, terms
 
     policy, folder = chosen_policy(dict(options)), Path(options["folder"])
-    if options["again"] and not (folder / bench.JOURNAL).is_file():
+    if options["again"] and not (folder / NAME).is_file():
         raise UsageError("no session was ever started here", str(folder), "leave out --again")
     plan, how = (None, None) if options["again"] else _asked(options, policy)
-    journal = bench.Journal(folder)
+    journal = Journal(folder)
     if plan is None or how is None:
-        plan, how = bench.past(journal.events, str(journal.path))
-    session = bench.Session(
-        journal, plan, how, _judge(policy, plan, options), progress.tell, live=progress.live
-    )
-    facts = bench.gather(options["dataset"]) if not options["again"] else None
-    session.begin(bench.terms(plan, policy.sha256, policy.profile, how), facts, _stated(how))
+        plan, how = past(journal.events, str(journal.path))
+    session = Session(journal, plan, how, _judge(policy, plan, options), progress.tell, live=progress.live)
+    facts = gather(options["dataset"]) if not options["again"] else None
+    session.begin(terms(plan, policy.sha256, policy.profile, how), facts, _stated(how))
     if session.finished and not options["again"]:
         hint = "name another --dir for a new session, or add --again to see its verdict"
         raise UsageError("this session is finished and its verdict was given", str(folder), hint)
@@ -169,26 +172,27 @@ def _session(options: Mapping[str, Any], progress: Progress) -> Session:
 
 def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
     """What is to be run and read. Raises UsageError for what cannot be."""
-    from .. import bench
+    from ..bench import plan
+    from ..bench.results import How
 
     words, base = tuple(options["words"]), _split(options["baseline_command"])
     if not words:
         hint = "slo-gate run --policy slo.yaml -- vllm bench serve ... --result-dir {dir}"
         raise UsageError("no benchmark command is given", "", hint)
-    bench.check_command(words, "COMMAND")
-    sides = [bench.Side(bench.CANDIDATE, words, options["witness"], options["image"])]
+    plan.check_command(words, "COMMAND")
+    sides = [plan.Side(plan.CANDIDATE, words, options["witness"], options["image"])]
     if base:
-        bench.check_command(base, "--baseline-command")
-        side = bench.Side(bench.BASELINE, base, options["baseline_witness"], options["baseline_image"])
+        plan.check_command(base, "--baseline-command")
+        side = plan.Side(plan.BASELINE, base, options["baseline_witness"], options["baseline_image"])
         sides.insert(0, side)
     for name in ("side_by_side", "baseline_witness", "baseline_image"):
         if options[name] and not base:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is about a baseline and none is run", "", "add --baseline-command")
     point = policy.evidence.decide == "point"
-    plan = bench.Plan(
+    asked = plan.Plan(
         tuple(sides),
-        bench.points(policy, [side.command for side in sides]),
+        plan.points(policy, [side.command for side in sides]),
         _budget(options, policy),
         options["seed"],
         1 if point else options["looks"],  # an estimate without an error rate is not looked at early
@@ -198,7 +202,7 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         options["max_failures"],
     )
     gaps = any(objective.metric == "itl" for objective in policy.objectives)
-    return plan, bench.How(options["tool"], tuple(options["stated"]), gaps)
+    return asked, How(options["tool"], tuple(options["stated"]), gaps)
 
 
 def _split(command: str | None) -> tuple[str, ...]:
@@ -211,7 +215,7 @@ def _split(command: str | None) -> tuple[str, ...]:
 
 
 def _budget(options: Mapping[str, Any], policy: Policy) -> Budget:
-    from ..bench import Budget
+    from ..bench.plan import Budget
 
     runs = options["runs"] or policy.evidence.runs_min or _RUNS
     wall = _seconds(options["wall"], "--time") if options["wall"] else None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.bench import (
+from gate.bench.plan import (
     BASELINE,
     CANDIDATE,
     Budget,
@@ -24,13 +24,12 @@ from gate.bench import (
     check_command,
     fill,
     groups,
-    hopeless,
     look_due,
     points,
     redacted,
-    settled,
     used,
 )
+from gate.bench.stopping import hopeless, settled
 from gate.errors import UsageError
 from gate.evaluate import evaluate
 from gate.model import Level, Load, Workload

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.bench import Seen, WitnessError, compare, notes, scrape
+from gate.bench.witness import Seen, WitnessError, compare, notes, scrape
 from gate.readers.prometheus.scrapes import Scrape
 
 from .conftest import Session, client

@@ -71,7 +71,7 @@ class Plan(Struct, frozen=True):
     budget: Budget
     seed: int = 1
     looks: int = LOOKS
-    until: str = "verdict"  # or all: see _settle
+    until: str = "verdict"  # or all: see stopping
     side_by_side: bool = False
     timeout_s: float = 3600.0
     max_failures: int = 3

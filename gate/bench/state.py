@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import InputError, UsageError
-from ._plan import Plan, Spent, redacted
-from ._results import How
+from .plan import Plan, Spent, redacted
+from .results import How
 
 _NEW = "name another --dir for a new session"
 _FREE = ("timeout_s", "max_failures")  # may change from start to start

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from ..errors import InputError
 from ..model import Report, Run
 from ..readers import Reading
-from . import _results, _settle
+from . import results, stopping
 from ._attempt import Attempt, Made, put_aside
-from ._journal import Journal, sync_files, sync_folder
-from ._plan import BASELINE, CANDIDATE, CLUSTERS, Plan, Slot, Spent, groups, look_due, used
 from ._process import end_orphan
-from ._results import How
-from ._state import State, fold, same_terms
+from .journal import Journal, sync_files, sync_folder
+from .plan import BASELINE, CANDIDATE, CLUSTERS, Plan, Slot, Spent, groups, look_due, used
+from .results import How
+from .state import State, fold, same_terms
 
 FAILED_SHARE = 0.2  # of the planned rounds: a server that breaks this often is not one that was measured
 # candidate, baseline, notes, and whether it is the report that is shown
@@ -176,12 +176,12 @@ class Session:
             report = self._judged(rounds)
         self.tell(Event("round", f"round {rounds} of {plan.budget.runs}", used(plan, spent), report))
         if rounds == 1 and report is not None:
-            why = _settle.hopeless(report, any(side.name == BASELINE for side in plan.sides))
+            why = stopping.hopeless(report, any(side.name == BASELINE for side in plan.sides))
             if why:
                 return self._stop(1, None, f"more runs cannot settle {why}")
         if not due or report is None:
             return False
-        why = _settle.settled(report, plan.until, spread=rounds >= min(CLUSTERS, plan.budget.runs))
+        why = stopping.settled(report, plan.until, spread=rounds >= min(CLUSTERS, plan.budget.runs))
         self._write("look", number=due, rounds=rounds, settled=why, verdict=report.verdict.value)
         if why:
             return self._stop(rounds, due, why)
@@ -200,14 +200,14 @@ class Session:
             for slot in group:
                 reading = self._reading(slot)
                 held[slot.side] += reading.runs
-                said += _results.notes(reading, self.folder / self.state.done[slot.key].folder)
-        return self.judge(held[CANDIDATE], held.get(BASELINE), (*notes, *_results.shared(said)), last)
+                said += results.notes(reading, self.folder / self.state.done[slot.key].folder)
+        return self.judge(held[CANDIDATE], held.get(BASELINE), (*notes, *results.shared(said)), last)
 
     def _reading(self, slot: Slot) -> Reading:
         """The runs of a complete slot, as its files say now. Raises InputError when they were changed."""
         if slot.key not in self._readings:
             done = self.state.done[slot.key]
-            reading = _results.read(self.folder / done.folder, self.how)
+            reading = results.read(self.folder / done.folder, self.how)
             if _files(reading.runs, self.folder) != done.files:
                 why = "the result was changed after it was measured"
                 raise InputError(why, str(self.folder / done.folder), "name another --dir for a new session")
@@ -265,7 +265,7 @@ class Session:
         bad = [one for one in attempt.made if one.problem]
         if bad:
             for one in attempt.made:
-                put_aside(self.folder, str(one.folder.relative_to(self.folder)))
+                put_aside(self.folder, one.name)
             why = bad[0].problem
             keys = [{"key": one.slot.key} for one in attempt.made]
             self._write("failed", runs=keys, why=why, log=str(bad[0].log), duration_s=attempt.duration_s)
@@ -287,15 +287,15 @@ class Session:
             **attempt.facts(one),
             **self.state.header["facts"],
         }
-        kept = _results.write_sidecars(runs, facts)
+        kept = results.write_sidecars(runs, facts)
         sync_files(kept)
         for folder in dict.fromkeys((*(path.parent for path in kept), one.folder.parent, self.folder)):
             sync_folder(folder)
         return {
             "key": one.slot.key,
-            "folder": str(one.folder.relative_to(self.folder)),
+            "folder": one.name,
             "files": _files(runs, self.folder),
-            "requests": _results.attempted(runs),
+            "requests": results.attempted(runs),
         }
 
     # ---- the journal --------------------------------------------------------------------------
