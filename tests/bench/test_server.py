@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import os
 import pty
 import re
@@ -118,6 +119,19 @@ def test_without_its_witness_nothing_is_run(loopback: Session, server: Server) -
     assert done.returncode == 3
     assert "HTTP 404" in done.stderr
     assert not loopback.journal("pid")
+
+
+def test_of_two_servers_the_one_whose_metrics_cannot_be_read_is_named(
+    loopback: Session, server: Server
+) -> None:
+    """The baseline, which has no witness, stands first in the batch."""
+    url = server(*FAST)
+    options = ("--side-by-side", "--max-failures", 1, "--baseline-command", shlex.join(client(url)))
+    done = loopback.run(*options, "--witness", f"{url}/nothing", command=client(url))
+    assert done.returncode == 3
+    assert [one["why"].partition(" (")[0] for one in loopback.journal("failed")] == [
+        "the server's metrics cannot be read: HTTP 404"
+    ]
 
 
 def test_a_page_that_is_no_exposition_is_no_witness(server: Server, tmp_path: Path) -> None:
