@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,34 +16,72 @@ import click
 from ..errors import Exit, GateError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..advise.plan import Plan
     from ..evaluate import Moved
-    from ..model import AnyReport, Baseline, Policy
+    from ..model import AnyReport, Baseline, Policy, Report, WhatIf
+    from ..readers import Reading
 
-FORMATS = ("text", "json", "junit", "markdown", "github", "gitlab")
-FILE_FORMATS = {  # option -> emitter
-    "json": "json",
-    "junit": "junit",
-    "markdown": "markdown",
-    "html": "html",
-    "codequality": "gitlab",
-    "metrics": "openmetrics",
+_FORMATS = click.Choice(("text", "json", "junit", "markdown", "github", "gitlab"))
+_FILES = {  # option -> emitter, and what it writes
+    "json": ("json", "the report as JSON"),
+    "junit": ("junit", "JUnit XML"),
+    "markdown": ("markdown", "Markdown"),
+    "html": ("html", "a page with charts (extra slo-gate[report])"),
+    "codequality": ("gitlab", "a GitLab code-quality report"),
+    "metrics": ("openmetrics", "OpenMetrics text"),
 }
+# Option -> its key, of all that belong to the command that gives a verdict again.
+_GIVEN = {"--policy": "policy_path", "--preset": "preset", "--profile": "profile", "--tool": "tool"}
+_GIVEN |= {"--set": "stated", "--baseline": "baseline", "--allow-baseline": "allowed"}
+_GIVEN |= {"--same-session": "same_session", "--fail-on": "fail_on", "--report-only": "report_only"}
+
+# ---- options ------------------------------------------------------------------------------
 
 
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--policy, --preset and --profile, read by `chosen_policy`."""
-    for option in (
-        click.option("--profile", metavar="NAME", help="Use this profile of the policy."),
-        click.option("--preset", metavar="NAME", help="Use an embedded policy instead of a file."),
-        click.option(
-            "-p", "--policy", "policy_path", metavar="FILE", help="The policy. Default: slo.yaml and kin."
-        ),
-    ):
-        command = option(command)
-    return command
+def _together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Several options as one, in this order in the help."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def chosen_policy(options: dict[str, Any]) -> Policy:
+policy_options = _together(  # read by `chosen_policy`
+    click.option(
+        "-p", "--policy", "policy_path", metavar="FILE", help="The policy. Default: slo.yaml and kin."
+    ),
+    click.option("--preset", metavar="NAME", help="Use an embedded policy instead of a file."),
+    click.option("--profile", metavar="NAME", help="Use this profile of the policy."),
+)
+reading_options = _together(  # read by `read_results`
+    click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file."),
+    click.option(
+        "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+    ),
+)
+_SAME = "State that one job on one node measured both the baseline and the results."
+_ALLOW = "Let the baseline differ in tool, model, hardware, interaction, load, input_tokens or output_tokens."
+baseline_options = _together(  # read by `read_baseline`
+    click.option("--same-session", is_flag=True, help=_SAME),
+    click.option("--allow-baseline", "allowed", multiple=True, metavar="KEY", help=_ALLOW),
+)
+output_options = _together(  # read by `wanted_outputs`
+    click.option("--format", "format_", type=_FORMATS, help="What goes to stdout. Default: text."),
+    *(
+        click.option(f"--{name}", metavar="FILE", help=f"Also write {what}; - is stdout.")
+        for name, (_, what) in _FILES.items()
+    ),
+)
+_CODES = click.Choice(("fail", "inconclusive", "warn"))
+_MILDEST = "The mildest verdict that exits non-zero; only tightens the policy."
+_SHOWN = "Exit 0 whatever the verdict, and say so in every output."
+verdict_options = _together(
+    click.option("--fail-on", type=_CODES, default="fail", show_default=True, help=_MILDEST),
+    click.option("--report-only", is_flag=True, help=_SHOWN),
+    click.option("--debug", is_flag=True, help="Show tracebacks."),
+)
+
+
+def chosen_policy(options: Mapping[str, Any]) -> Policy:
     """The policy the options name, or the one that is found. Raises PolicyError and UsageError."""
     from .. import policy
 
@@ -50,6 +90,35 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
     if options["preset"]:
         return policy.preset(options["preset"], profile=options["profile"])
     return policy.load(options["policy_path"] or policy.find(), profile=options["profile"])
+
+
+def read_results(options: Mapping[str, Any], example: str, **how: Any) -> Reading:
+    """The results the options name; `example` shows how to name one. Raises UsageError and InputError."""
+    from .. import readers
+
+    if not options["results"]:
+        raise UsageError("no result file is named", "", example)
+    return readers.read(options["results"], tool=options["tool"], stated=options["stated"], **how)
+
+
+def needs_gaps(policy: Policy) -> bool:
+    """Whether an objective is about ITL: only then are gaps decoded."""
+    return any(objective.metric == "itl" for objective in policy.objectives)
+
+
+def read_baseline(names: Sequence[str], options: Mapping[str, Any], *, gaps: bool) -> Baseline:
+    """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
+    from msgspec.structs import replace
+
+    from ..evaluate import ALLOWABLE
+    from ..readers.baseline import read_baseline as reader
+
+    for key in options["allowed"]:
+        if key not in ALLOWABLE:
+            hint = f"one of {', '.join(ALLOWABLE)}"
+            raise UsageError(f'"{key}" is nothing a baseline may differ in', "--allow-baseline", hint)
+    found = reader(names, tool=options["tool"], stated=options["stated"], gaps=gaps)
+    return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
 
 
 def what_if(wanted: object) -> Moved | None:
@@ -61,43 +130,68 @@ def what_if(wanted: object) -> Moved | None:
     return whatif
 
 
-def baseline_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--same-session and --allow-baseline, read by `read_baseline`."""
-    for option in (
-        click.option(
-            "--allow-baseline",
-            "allowed",
-            multiple=True,
-            metavar="KEY",
-            help="Let the baseline differ in tool, model, hardware, interaction, load, input_tokens"
-            " or output_tokens.",
-        ),
-        click.option(
-            "--same-session",
-            is_flag=True,
-            help="State that one job on one node measured both the baseline and the results.",
-        ),
-    ):
-        command = option(command)
-    return command
+def quantity(text: str, unit: str, option: str, hint: str = "") -> float:
+    """A quantity that an option states. Raises UsageError."""
+    from ..units import parse
+
+    try:
+        return parse(text, unit)
+    except ValueError as error:
+        raise UsageError(str(error), option, hint) from None
 
 
-def read_baseline(names: Sequence[str], options: dict[str, Any], *, gaps: bool) -> Baseline:
-    """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
+def reproducible(report: Report, words: Sequence[str], options: Mapping[str, Any]) -> Report:
+    """The report with the command that gives this verdict again: `words` and what `options` hold."""
     from msgspec.structs import replace
 
-    from ..evaluate import ALLOWABLE
-    from ..readers.baseline import read_baseline as reader
+    more: list[str] = []
+    for name, key in _GIVEN.items():
+        value = options.get(key) or ()
+        for item in value if isinstance(value, tuple) else (value,):
+            more += [] if item == "fail" else [name] if item is True else [name, item]
+    command = shlex.join((*words, *more))
+    return replace(report, provenance=replace(report.provenance, reproduce=command))
 
-    for key in options["allowed"]:
-        if key not in ALLOWABLE:
-            raise UsageError(
-                f'"{key}" is nothing a baseline may differ in',
-                "--allow-baseline",
-                f"one of {', '.join(ALLOWABLE)}",
-            )
-    found = reader(names, tool=options["tool"], stated=options["stated"], gaps=gaps)
-    return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
+
+# ---- what is shown without a report --------------------------------------------------------
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """A versioned JSON document."""
+    import json
+
+    text = json.dumps({"schema_version": 1, **document}, indent=2, allow_nan=False)
+    # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
+    return text.replace("##", "#\\u0023")
+
+
+def advice_json(found: Plan | WhatIf) -> str:
+    """Advice as JSON, of its policy only what names it."""
+    from msgspec import to_builtins
+
+    document = to_builtins(found, str_keys=True)
+    document["policy"] = {key: document["policy"][key] for key in ("name", "path", "sha256", "profile")}
+    return as_json(document)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> Iterator[str]:
+    """Lines of cells as wide as their columns; those of `right` end alike."""
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(size) if at in right else cell.ljust(size)
+            for at, (cell, size) in enumerate(zip(row, sizes, strict=True))
+        )
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def save(path: Path, content: bytes, hint: str) -> None:
+    """A file in a folder that need not be there. Raises UsageError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", str(path), hint) from None
 
 
 # ---- outputs ------------------------------------------------------------------------------
@@ -109,7 +203,7 @@ Settings = Mapping[str, Mapping[str, object]]  # of a format, options that only 
 
 def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     """(format, target) pairs. Raises UsageError when two writers want stdout or one file."""
-    outputs = [(name, str(options[option])) for option, name in FILE_FORMATS.items() if options.get(option)]
+    outputs = [(name, str(options[option])) for option, (name, _) in _FILES.items() if options.get(option)]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
     places = [target if target == "-" else os.path.realpath(target) for _, target in outputs]
@@ -149,9 +243,9 @@ def stated_outputs(command: click.Command, words: Sequence[str]) -> list[tuple[s
             value = next(left, "")
             if option is None and value.startswith("-"):  # an unknown flag
                 left = chain((value,), left)
-        if option is not None and option.name in FILE_FORMATS and value not in ("", "-"):
+        if option is not None and option.name in _FILES and value not in ("", "-"):
             found[option.name] = value
-    return [(FILE_FORMATS[name], target) for name, target in found.items()]
+    return [(_FILES[name][0], target) for name, target in found.items()]
 
 
 def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
-from ._shared import baseline_options, read_baseline
+from ._shared import aligned, baseline_options, read_baseline, read_results, reading_options
 
 if TYPE_CHECKING:
     from ..model import Change, Comparison
@@ -24,10 +24,7 @@ Exit codes:
 @click.argument("baseline")
 @click.argument("results", nargs=-1, required=True)
 @baseline_options
-@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the files.")
-@click.option(
-    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
-)
+@reading_options
 @click.option(
     "--warmup",
     default="auto",
@@ -39,12 +36,11 @@ Exit codes:
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
     """Compare RESULTS with BASELINE (each a file, folder or glob; the baseline also a saved report)."""
-    from .. import readers
     from ..evaluate import compare_loads
     from ..model import EvidenceRules
 
     evidence = EvidenceRules(warmup=_warmup(options["warmup"]))
-    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"])
+    reading = read_results(options, "")
     found = compare_loads(reading.runs, read_baseline([options["baseline"]], options, gaps=False), evidence)
     if options["json"]:
         from ..emit.json_ import comparisons
@@ -104,10 +100,7 @@ def _table(changes: Sequence[Change]) -> Iterator[str]:
                 one.method,
             )
         )
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *cells, last in rows:
-        middle = "  ".join(cell.rjust(size) for cell, size in zip(cells, sizes[1:], strict=False))
-        yield f"  {first.ljust(sizes[0])}  {middle}  {last}".rstrip()
+    return aligned(rows, right=range(1, 6))
 
 
 def _said(one: Change) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._shared import quantity
 
 if TYPE_CHECKING:
     from ..model import Run
@@ -152,7 +153,7 @@ def _text(options: dict[str, Any]) -> str:
 
 
 def _load(options: dict[str, Any]) -> tuple[str, float] | None:
-    from ..units import RATE, parse
+    from ..units import RATE
 
     said = [key for key in ("concurrency", "request_rate", "peak") if options[key] is not None]
     if len(said) > 1:
@@ -162,10 +163,7 @@ def _load(options: dict[str, Any]) -> tuple[str, float] | None:
         return None
     if said[0] != "request_rate":
         return said[0], float(options[said[0]])
-    try:
-        rate = parse(options["request_rate"], RATE)
-    except ValueError as error:
-        raise UsageError(str(error), "--request-rate", "write it like 8/s") from None
+    rate = quantity(options["request_rate"], RATE, "--request-rate", "write it like 8/s")
     if not 0 < rate <= 1e6:
         raise UsageError(f"a rate of {rate:g}/s cannot be made", "--request-rate", "give one above 0")
     return "request_rate", rate

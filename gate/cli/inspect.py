@@ -6,27 +6,21 @@ from typing import Any
 
 import click
 
-from ..errors import Exit, UsageError
-from ._shared import columns
+from ..errors import Exit
+from ._shared import columns, read_results, reading_options
 
 
 @click.command(name="inspect")
 @click.argument("results", nargs=-1)
-@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file.")
-@click.option(
-    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
-)
+@reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
     """Show what RESULTS hold: counts, every metric under both conventions, and what can be judged."""
-    from .. import readers
     from ..emit import inspection, json_
     from ..evaluate import inspect_runs
 
-    if not options["results"]:
-        raise UsageError("no result file is named", "", "slo-gate inspect results.json")
-    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"], gaps=True)
+    reading = read_results(options, "slo-gate inspect results.json", gaps=True)
     found = inspect_runs(reading.runs)
     if options["as_json"]:
         click.echo(json_.inspections(found), nl=False)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit
-from ._shared import chosen_policy, policy_options
+from ._shared import (
+    advice_json,
+    aligned,
+    chosen_policy,
+    needs_gaps,
+    policy_options,
+    read_results,
+    reading_options,
+)
 
 if TYPE_CHECKING:
     from ..advise.plan import Need, Plan
@@ -25,17 +33,14 @@ _WIDTH = 100
 @click.command(name="plan", epilog=_EXITS)
 @click.argument("results", nargs=-1)
 @policy_options
-@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the files.")
-@click.option(
-    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
-)
+@reading_options
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
     """Say what a policy needs to decide; with RESULTS, what is still missing."""
     found = _plan(options)
     if options["json"]:
-        click.echo(_json(found))
+        click.echo(advice_json(found))
     else:
         click.echo("\n".join(_text(found)))
     return Exit.PASS
@@ -49,22 +54,8 @@ def _plan(options: dict[str, Any]) -> Plan:
     policy = chosen_policy(options)
     if not options["results"]:
         return plan(policy)
-    from .. import readers
-
-    gaps = any(objective.metric == "itl" for objective in policy.objectives)
-    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"], gaps=gaps)
+    reading = read_results(options, "", gaps=needs_gaps(policy))
     return remaining(policy, reading.runs, date.today())
-
-
-def _json(found: Plan) -> str:
-    import json
-
-    from msgspec import to_builtins
-
-    document = to_builtins(found, str_keys=True)
-    document["policy"] = {key: document["policy"][key] for key in ("name", "path", "sha256", "profile")}
-    # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
-    return json.dumps({"schema_version": 1, **document}, indent=2, allow_nan=False).replace("##", "#\\u0023")
 
 
 def _text(found: Plan) -> Iterator[str]:
@@ -89,10 +80,7 @@ def _text(found: Plan) -> Iterator[str]:
 def _least(needs: list[Need]) -> Iterator[str]:
     rows = [("", *(f"{runs} run{'s' * (runs != 1)}" for runs in needs[0].least))]
     rows += [(one.id, *(f"{number:,}" for number in one.least.values())) for one in needs]
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *cells in rows:
-        numbers = "  ".join(cell.rjust(size) for cell, size in zip(cells, sizes[1:], strict=True))
-        yield f"  {first.ljust(sizes[0])}  {numbers}"
+    return aligned(rows, right=range(1, len(rows[0])))
 
 
 def _prose(text: str) -> list[str]:

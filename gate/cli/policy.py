@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
-from ._shared import chosen_policy, policy_options
+from ._shared import as_json, chosen_policy, policy_options
 
 if TYPE_CHECKING:
     from ..model import Objective
@@ -93,14 +93,7 @@ def _diff_text(found: Sequence[Difference], old: str, new: str) -> Iterator[str]
 
 
 def _diff_json(found: Sequence[Difference]) -> str:
-    import json
-
     from msgspec import to_builtins
 
-    document = {
-        "schema_version": 1,
-        "looser": any(one.effect == "looser" for one in found),
-        "differences": to_builtins(found),
-    }
-    # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
-    return json.dumps(document, indent=2, allow_nan=False).replace("##", "#\\u0023")
+    looser = any(one.effect == "looser" for one in found)
+    return as_json({"looser": looser, "differences": to_builtins(found)})

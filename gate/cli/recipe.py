@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
-from ._shared import chosen_policy, policy_options
+from ._shared import chosen_policy, policy_options, save
 
 if TYPE_CHECKING:
     from ..recipe import Recipe
@@ -71,11 +71,5 @@ def _write(folder: Path, files: list[tuple[str, str]], *, force: bool) -> None:
     if there and not force:
         raise UsageError(f"is there already: {', '.join(there)}", str(folder), "add --force to overwrite")
     for name, text in files:
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="")
-        except OSError as error:
-            message = f"cannot be written: {error.strerror or error}"
-            raise UsageError(message, str(path), "name a folder that can be written") from None
-        click.echo(f"wrote {path}")
+        save(folder / name, text.encode(), "name a folder that can be written")
+        click.echo(f"wrote {folder / name}")

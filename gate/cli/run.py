@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
+from ..units import SECONDS
 from ._progress import Progress
 from ._shared import (
-    FILE_FORMATS,
-    FORMATS,
     chosen_policy,
+    needs_gaps,
+    output_options,
     policy_options,
+    quantity,
+    reading_options,
+    reproducible,
+    verdict_options,
     wanted_outputs,
     what_if,
     write,
@@ -41,14 +46,6 @@ Placeholders in COMMAND and --baseline-command:
 Exit codes: as check, and
   3    also when the command keeps failing
   130  interrupted; start the same command again to go on"""
-
-
-def _file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """One option for each format that `check` writes to a file."""
-    for option, emitter in FILE_FORMATS.items():
-        text = f"Also write the report as {emitter.strip('_')}; - is stdout."
-        command = click.option(f"--{option}", option, metavar="FILE", help=text)(command)
-    return command
 
 
 @click.command(name="run", epilog=_EXITS, context_settings={"allow_interspersed_args": False})
@@ -103,22 +100,10 @@ def _file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--image", metavar="DIGEST", help="Of the server's image, for the sidecars.")
 @click.option("--baseline-image", metavar="DIGEST", help="The same for the baseline's server.")
 @click.option("--dataset", metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars.")
-@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file.")
-@click.option(
-    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
-)
+@reading_options
 @click.option("--again", is_flag=True, help="Give the verdict of a finished session again; runs nothing.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="What goes to stdout. Default: text.")
-@_file_options
-@click.option(
-    "--fail-on",
-    type=click.Choice(("fail", "inconclusive", "warn")),
-    default="fail",
-    show_default=True,
-    help="The mildest verdict that exits non-zero; only tightens the policy.",
-)
-@click.option("--report-only", is_flag=True, help="Exit 0 whatever the verdict, and say so in every output.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@output_options
+@verdict_options
 def command(**options: Any) -> int:
     """Run a benchmark COMMAND again and again until the verdict is certain, and judge as check does.
 
@@ -139,7 +124,9 @@ def command(**options: Any) -> int:
         click.echo("slo-gate run: interrupted; complete runs are kept, the same command goes on", err=True)
         raise
     progress.clear()
-    write(_with_command(report, options), outputs)
+    again = ("slo-gate", "run", "--again", "--dir", options["folder"])
+    # What was read, and how, is in the session.
+    write(reproducible(report, again, {**options, "tool": None, "stated": ()}), outputs)
     session.reported(report.exit_code)
     session.close()
     return report.exit_code
@@ -152,7 +139,7 @@ def _session(options: Mapping[str, Any], progress: Progress) -> Session:
     from ..bench.session import Session
     from ..bench.state import past, terms
 
-    policy, folder = chosen_policy(dict(options)), Path(options["folder"])
+    policy, folder = chosen_policy(options), Path(options["folder"])
     if options["again"] and not (folder / NAME).is_file():
         raise UsageError("no session was ever started here", str(folder), "leave out --again")
     plan, how = (None, None) if options["again"] else _asked(options, policy)
@@ -201,8 +188,7 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         _seconds(options["timeout"], "--timeout"),
         options["max_failures"],
     )
-    gaps = any(objective.metric == "itl" for objective in policy.objectives)
-    return asked, How(options["tool"], tuple(options["stated"]), gaps)
+    return asked, How(options["tool"], tuple(options["stated"]), needs_gaps(policy))
 
 
 def _split(command: str | None) -> tuple[str, ...]:
@@ -223,14 +209,10 @@ def _budget(options: Mapping[str, Any], policy: Policy) -> Budget:
 
 
 def _seconds(text: str, option: str) -> float:
-    from ..units import SECONDS, parse
-
-    try:
-        value = parse(text, SECONDS)
-    except ValueError as error:
-        raise UsageError(str(error), option, "write it like 90s or 45min") from None
+    hint = "write it like 90s or 45min"
+    value = quantity(text, SECONDS, option, hint)
     if value <= 0:
-        raise UsageError("a time is more than 0", option, "write it like 90s or 45min")
+        raise UsageError("a time is more than 0", option, hint)
     return value
 
 
@@ -264,15 +246,3 @@ def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
         )
 
     return judge
-
-
-def _with_command(report: Report, options: Mapping[str, Any]) -> Report:
-    """The report with the command that gives this verdict again, from the files of the session."""
-    from msgspec.structs import replace
-
-    words = ["slo-gate", "run", "--again", "--dir", options["folder"]]
-    for name, key in (("--policy", "policy_path"), ("--preset", "preset"), ("--profile", "profile")):
-        words += [name, options[key]] if options[key] else []
-    words += ["--fail-on", options["fail_on"]] if options["fail_on"] != "fail" else []
-    words += ["--report-only"] if options["report_only"] else []
-    return replace(report, provenance=replace(report.provenance, reproduce=shlex.join(words)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._shared import quantity, save
 
 if TYPE_CHECKING:
     from ..synth import Setting
@@ -69,7 +70,10 @@ def command(**options: Any) -> int:
         trace = simulate(replace(setting, seed=setting.seed + run))
         files = SHAPES[options["shape"]](trace, f"run-{run + 1:0{digits}}")
         for name, content in files.items():
-            _write(folder / name, content, force=options["force"])
+            if (folder / name).exists() and not options["force"]:
+                hint = "name another folder, or --force"
+                raise UsageError("the file is there already", str(folder / name), hint)
+            save(folder / name, content, "name another folder")
         first = next(iter(files))
         failed = int(trace.failed.sum())
         click.echo(
@@ -108,12 +112,7 @@ def _setting(options: dict[str, Any]) -> Setting:
 
 
 def _quantity(options: dict[str, Any], name: str, unit: str) -> float:
-    from ..units import parse
-
-    try:
-        return parse(options[name], unit)
-    except ValueError as error:
-        raise UsageError(str(error), f"--{name.replace('_', '-')}") from None
+    return quantity(options[name], unit, f"--{name.replace('_', '-')}")
 
 
 def _share(options: dict[str, Any], name: str) -> float:
@@ -138,15 +137,3 @@ def _law(options: dict[str, Any], name: str) -> tuple[float, float]:
             f'"{options[name]}" is no length in tokens', where, "write a mean from 1 on, like 800:300"
         )
     return law
-
-
-def _write(path: Path, content: bytes, *, force: bool) -> None:
-    if path.exists() and not force:
-        raise UsageError("the file is there already", str(path), "name another folder, or --force")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(
-            f"cannot be written: {error.strerror or error}", str(path), "name another folder"
-        ) from None

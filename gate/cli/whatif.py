@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import Exit, UsageError
-from ._shared import chosen_policy, policy_options
+from ._shared import advice_json, aligned, chosen_policy, policy_options, read_results, reading_options
 
 if TYPE_CHECKING:
     from ..model import Move, MovedObjective, MovedPoint, Needed, WhatIf
@@ -27,25 +26,19 @@ Exit codes:
 @click.option("--ttft", metavar=_RANGE, help="Move the per-request TTFT bound, e.g. 300ms:1s.")
 @click.option("--tpot", metavar=_RANGE, help="Move the per-request TPOT bound, e.g. 10ms:30ms:2ms.")
 @click.option("--e2e", metavar=_RANGE, help="Move the per-request E2E bound. Default: half to twice each.")
-@click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file.")
-@click.option(
-    "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
-)
+@reading_options
 @click.option("--json", "json", is_flag=True, help="Print JSON, with the grid of two bounds.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
     """Show goodput of benchmark RESULTS as the policy's bounds move, one by one."""
-    from .. import readers
     from ..advise.whatif import whatif
     from ..model import REQUEST_METRICS
 
     ranges = {name: _span(options[name], name) for name in REQUEST_METRICS if options[name]}
     policy = chosen_policy(options)
-    if not options["results"]:
-        raise UsageError("no result file is named", "", "slo-gate whatif results.json --policy slo.yaml")
-    reading = readers.read(options["results"], tool=options["tool"], stated=options["stated"], gaps=False)
+    reading = read_results(options, "slo-gate whatif results.json --policy slo.yaml")
     found = whatif(policy, reading.runs, ranges)
-    click.echo(_json(found) if options["json"] else "\n".join(_text(found)))
+    click.echo(advice_json(found) if options["json"] else "\n".join(_text(found)))
     return Exit.PASS
 
 
@@ -62,20 +55,6 @@ def _span(text: str, name: str) -> tuple[float, ...]:
         raise UsageError(f"--{name}: {error}", "", "write it like 10ms:30ms or 10ms:30ms:2ms") from None
 
 
-# ---- JSON ---------------------------------------------------------------------------------
-
-
-def _json(found: WhatIf) -> str:
-    import json
-
-    from msgspec import to_builtins
-
-    document = to_builtins(found)
-    document["policy"] = {key: document["policy"][key] for key in ("name", "path", "sha256", "profile")}
-    # A CI runner obeys `##[command]` anywhere in a line; inside a JSON string \u0023 is the same #.
-    return json.dumps({"schema_version": 1, **document}, indent=2, allow_nan=False).replace("##", "#\\u0023")
-
-
 # ---- text ---------------------------------------------------------------------------------
 
 
@@ -87,7 +66,9 @@ def _text(found: WhatIf) -> list[str]:
         rows = [_row(point, move, found) for point in move.points]
         rest = "the others stay" if len(found.moves) > 1 else "the only bound"
         lines += ["", f"{_name(move.id)} moves, {rest}: {_answer(move, found)}"]
-        lines += _columns([("bound", "goodput", "good", "verdict" if found.target else "", ""), *rows])
+        lines += aligned(
+            [("bound", "goodput", "good", "verdict" if found.target else "", ""), *rows], range(3)
+        )
     if found.objectives:
         lines += ["", "Percentiles"]
         lines += [f"  {_objective(one, found)}" for one in found.objectives]
@@ -167,12 +148,3 @@ def _share(value: float | None, found: WhatIf) -> str:
     from ..units import SHARE, show
 
     return show(value, SHARE, found.target)
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for *numbers, verdict, mark in rows:
-        cells = [cell.rjust(size) for cell, size in zip(numbers, sizes, strict=False)]
-        lines.append("  " + "  ".join([*cells, verdict.ljust(sizes[3]), mark]).rstrip())
-    return lines

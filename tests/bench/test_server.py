@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 import os
 import pty
 import re
 import select
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
