@@ -82,7 +82,7 @@ format: $(VENV)/.dev ## let ruff mend what it can
 
 golden: $(VENV)/.dev ## rewrite golden files; look at the diff
 	@$(BIN)/python -m pytest -q --update-golden $(PYTEST)
-	@git --no-pager diff --stat -- tests/golden
+	@git --no-pager diff --stat -- tests/golden schemas
 
 bench: $(VENV)/.dev ## speed, as ratios in one run
 	@$(BIN)/python benchmarks/speed.py

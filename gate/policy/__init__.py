@@ -74,13 +74,13 @@ def versions(data: bytes, path: str) -> dict[str | None, Policy]:
     problems = Problems(path)
     root = read(data, path)
     base = build(root, source, problems)
-    policies: dict[str | None, Policy] = {None: base}
+    policies: dict[str | None, Policy | None] = {None: base}
     for name, tree in merged(root, problems).items():
         problems.context = f"with profile {name}: "
         policies[name] = build(tree, source, problems, base, name)
         problems.context = ""
     problems.check()
-    return policies
+    return {name: policy for name, policy in policies.items() if policy}
 
 
 def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> Policy:

@@ -1,7 +1,4 @@
-"""The small languages of a policy: quantities, statistics, `when`, days.
-
-Every pattern here stands word for word in schemas/policy.schema.json; a test compares the two.
-"""
+"""The small languages of a policy: quantities, statistics, `when`, days."""
 
 from __future__ import annotations
 
@@ -9,44 +6,11 @@ import re
 from datetime import date
 from decimal import Decimal
 
-from msgspec import Struct
-
 from .. import units
 from ..model import Condition, When
 
 MAX_QUANTITY = 20  # characters; keeps every quantity finite
 MAX_WHEN = 200
-MAX_COUNT = 1_000_000_000
-
-_NUMBER = r"(0|[1-9][0-9]*)(\.[0-9]+)?"
-_ABOVE_0 = "(?=.*[1-9])"  # no unit has a digit, so a digit above 0 is in the number
-_TO_100 = r"(100(\.0+)?|[1-9]?[0-9](\.[0-9]+)?)"
-
-
-class Quantity(Struct, frozen=True):
-    """What a place takes: the unit, the exact spelling, and the range in words."""
-
-    unit: str
-    pattern: str
-    demand: str
-
-
-TIME = Quantity(units.SECONDS, rf"^{_ABOVE_0}{_NUMBER} *(us|µs|ms|s|min)$", 'a time above 0, like "800 ms"')
-PERCENT = Quantity(units.SHARE, rf"^{_ABOVE_0}{_NUMBER} *%$", 'a percentage above 0%, like "150%"')
-SHARE = Quantity(units.SHARE, rf"^{_ABOVE_0}{_TO_100} *%$", "a percentage above 0% and up to 100%")
-ERRORS = Quantity(units.SHARE, r"^[1-9]?[0-9](\.[0-9]+)? *%$", "a percentage from 0% to below 100%")
-CONFIDENCE = Quantity(
-    units.SHARE,
-    r"^([5-8][0-9](\.[0-9]+)?|9[0-8](\.[0-9]+)?|99(\.([0-8][0-9]*|9([0-8][0-9]*|90*)?))?) *%$",
-    "a confidence from 50% to 99.99%",
-)
-POINTS = Quantity(units.POINTS, rf"^{_TO_100} *pt$", 'percentage points from 0pt to 100pt, like "5pt"')
-RATE = Quantity(units.RATE, rf"^{_ABOVE_0}{_NUMBER} *(req)?/s$", 'a rate above 0, like "20/s"')
-TOKEN_RATE = Quantity(
-    units.TOKEN_RATE, rf"^{_ABOVE_0}{_NUMBER} *tok/s$", 'tokens a second, like "2000 tok/s"'
-)
-QUANTITIES = (TIME, PERCENT, SHARE, ERRORS, CONFIDENCE, POINTS, RATE, TOKEN_RATE)
-
 PERCENTILE = r"^p(0\.[0-9]{0,5}[1-9]|[1-9][0-9]?(\.[0-9]{0,5}[1-9])?)$"
 _CONDITION = r"(input_tokens|output_tokens) *(<=|>=|<|>) *(0|[1-9][0-9]{0,8})"
 WHEN = rf"^ *{_CONDITION}( +and +{_CONDITION})* *$"
@@ -55,15 +19,15 @@ TEXT = r"^(?=[\s\S]*\S)[^\x00-\x08\x0e-\x1f\x7f]*$"  # some text, no control cha
 PROFILE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,49}$"
 
 
-def quantity(value: object, kind: Quantity) -> float:
-    """NUMBER [space] UNIT in the base unit of `kind`. Raises ValueError with a whole sentence."""
-    if kind.unit == units.SHARE and isinstance(value, (int, float)) and not isinstance(value, bool):
+def quantity(value: object, unit: str, pattern: str, demand: str) -> float:
+    """NUMBER [space] UNIT in the base unit `unit`. Raises ValueError with a whole sentence."""
+    if unit == units.SHARE and isinstance(value, (int, float)) and not isinstance(value, bool):
         raise ValueError(_bare_share(value))
     if isinstance(value, str) and len(value) > MAX_QUANTITY:
-        raise ValueError(f'"{value[:MAX_QUANTITY]}..." is too long for a quantity; write {kind.demand}')
-    number = units.parse(value, kind.unit)
-    if not re.fullmatch(kind.pattern, str(value)):
-        raise ValueError(f'"{value}" does not fit here; write {kind.demand}')
+        raise ValueError(f'"{value[:MAX_QUANTITY]}..." is too long for a quantity; write {demand}')
+    number = units.parse(value, unit)
+    if not re.fullmatch(pattern, str(value)):
+        raise ValueError(f'"{value}" does not fit here; write {demand}')
     return number
 
 

@@ -11,15 +11,16 @@ import re
 from msgspec.structs import replace
 
 from . import _grammar as grammar
-from ._conditions import LOADS
 from ._problems import Problems, suggest
+from ._tables import LOADS
 from ._yaml import Node, walk
 
+FREE = ("undecided", "goodput", "evidence", "workload.load")  # what may change as a whole, but for FIXED
+FIXED = ("version", "name", "semantics", "waivers", "profiles", "goodput.request", "regression.required")
+REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
+MOST = 20
 _MAY = ("undecided", "workload", "slo", "goodput", "limits", "regression", "evidence")
-_MAY_NOT = ("version", "name", "semantics", "waivers", "profiles")
 _RULES = {"slo": 2, "regression": 2, "limits": 1, "workload": 1}  # levels of keys above a rule
-_REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
-_MAX_PROFILES = 20
 _HINT = "a profile may change undecided, evidence, workload.load, goodput.min and the level of a rule"
 
 
@@ -29,8 +30,8 @@ def merged(root: Node, problems: Problems) -> dict[str, Node]:
     if "profiles" not in top or top["profiles"].value is None:
         return {}
     profiles = top["profiles"]
-    if not profiles.entries or len(profiles.entries) > _MAX_PROFILES:
-        message = f"profiles must be a mapping of 1 to {_MAX_PROFILES} names, got {profiles.shown}"
+    if not profiles.entries or len(profiles.entries) > MOST:
+        message = f"profiles must be a mapping of 1 to {MOST} names, got {profiles.shown}"
         problems.add(profiles.line, message, "name a profile and what it changes")
         return {}
     base = replace(root, value={key: node for key, node in top.items() if key != "profiles"})
@@ -49,7 +50,7 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
         hint = "use up to 50 letters, digits, dots, dashes and underscores"
         problems.add(profile.line, f'"{name}" is not a name for a profile', hint)
     for path, node in walk(profile):
-        if node.entries == {} or (node.value is None and not _REMOVABLE.fullmatch(path)):
+        if node.entries == {} or (node.value is None and not REMOVABLE.fullmatch(path)):
             where = f"{at}.{path}" if path else at
             problems.add(node.line, f"{where} is empty", "fill it in or remove it")
     if profile.entries is None:
@@ -58,7 +59,7 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
         return
     there = base.entries or {}
     for key, node in profile.entries.items():
-        if key in _MAY_NOT:
+        if key in FIXED:
             problems.add(node.line, f"a profile may not change {key}", _HINT)
         elif key not in _MAY:
             problems.add(node.line, f'unknown key "{key}" in {at}', suggest(key, _MAY))

@@ -1,152 +1,144 @@
-"""One mapping of a policy, read key by key; what is wrong is noted with its line and never raised."""
+"""A policy read by its tables; what is wrong is noted with its line and reads as absent."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..model import Level
 from . import _grammar as grammar
 from ._problems import Problems, suggest
+from ._types import MisfitError, Scalar, Several, Shape, Type
 from ._yaml import Node
 
-LEVELS = tuple(level.value for level in Level)
-T = TypeVar("T")
+_STATISTICS = ("p50", "p90", "p95", "p99")  # what an unknown one is compared with
 
 
 class Section:
-    """A mapping with known keys. Reading a key that is absent or wrong gives None (or the default)."""
+    """A mapping: its values by key, in base units; mappings in it are Sections, lists are lists."""
 
-    def __init__(
-        self,
-        node: Node,
-        at: str,
-        problems: Problems,
-        allowed: Sequence[str] | None = None,
-        required: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, node: Node, at: str, problems: Problems, shape: Shape) -> None:
         self.at = at  # "slo.ttft", "" at the top
         self.line = node.line
         self.problems = problems
-        self._entries = node.entries or {}
-        if node.entries is None:
-            self.problem(node.line, f"must be a mapping of keys, got {node.shown}")
-            return
-        if not node.entries:
-            self.problem(node.line, "is empty", "fill it in or remove it")
-        for key, child in node.entries.items():
-            if allowed is not None and key not in allowed:
-                inside = f" in {at}" if at else ""
-                problems.add(child.line, f'unknown key "{key}"{inside}', suggest(key, allowed))
-            elif child.value is None:
-                self.problem(child.line, "has no value", "fill it in or remove it", key)
-        for key in required:
-            if key not in node.entries:
-                self.problem(node.line, f'lacks the key "{key}"', f"add `{key}:`")
+        self.shape = shape
+        self._values: dict[str, Any] = {}
+        self._lines: dict[str, int] = {}
+        self.good = True  # what is needed of it is there and right
+        if node.entries is not None:
+            self._read(node.entries)
+        elif shape.short:
+            self._add(shape.short, node, at)
+        else:
+            word = f" or {shape.word}" if shape.word else ""
+            self.problem(
+                f"must be a mapping of keys{word}, got {node.shown}",
+                f"its keys are {', '.join(self._known())}",
+            )
+
+    def _read(self, entries: Mapping[str, Node]) -> None:
+        if not entries:
+            self.problem("is empty", "fill it in or remove it")
+        for key, node in entries.items():
+            if self.shape.key(key) is None:
+                self._unknown(key, node.line)
+            elif node.value is None:
+                self.problem("has no value", "fill it in or remove it", key, node.line)
+            else:
+                self._add(key, node, self.path(key))
+        for key, kind in self.shape.keys.items():
+            if kind.required and key not in entries:
+                self.problem(f'lacks the key "{key}"', f"add `{key}:`")
+        if choice := self.shape.choice:
+            named = [key for key in choice.keys if key in self._lines]
+            if not named:
+                self.problem(choice.none, choice.hint)
+            elif choice.exactly and len(named) > 1:
+                self.problem(f"names {' and '.join(named)}", choice.hint)
+
+    def _unknown(self, key: str, line: int) -> None:
+        inside = f" in {self.at}" if self.at else ""
+        message, hint = f'unknown {self.shape.noun} "{key}"{inside}', ""
+        if key in self.shape.refused:
+            message, hint = self.shape.refused[key]
+        elif self.shape.percentile:
+            hint = grammar.about_statistic(key)
+        self.problems.add(line, message, hint or suggest(key, self._known()))
+
+    def _known(self) -> tuple[str, ...]:
+        return (*(_STATISTICS if self.shape.percentile else ()), *self.shape.keys)
+
+    def _add(self, key: str, node: Node, at: str) -> None:
+        kind = self.shape.key(key)
+        assert kind is not None
+        self._lines[key] = node.line
+        value = _value(node, kind.type, at, self.problems)
+        if value is not None:
+            self._values[key] = value
+        elif kind.required or isinstance(kind.type, Scalar) or self.shape.choice:
+            self.good = False
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key, node in self._entries.items() if node.value is not None)
+        return iter(self._values)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._entries and self._entries[key].value is not None
+        return key in self._values
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a key. Where it is absent: its default, an empty Section, or None."""
+        if key in self._values:
+            return self._values[key]
+        kind = self.shape.keys[key]
+        if isinstance(kind.type, Shape):
+            return Section(Node({}, self.line), self.path(key), Problems(""), kind.type)
+        if kind.default is None or isinstance(kind.type, Several):
+            return None
+        return kind.type.parse(Node(kind.default, self.line))
+
+    @property
+    def level(self) -> Level:
+        """The `level` of the rule."""
+        return Level(self["level"])
+
+    def line_of(self, key: str) -> int:
+        """The line of a key, or of the section where it has none."""
+        return self._lines.get(key, self.line)
 
     def path(self, key: str = "") -> str:
         """The dotted path of a key, for a message."""
         return ".".join(part for part in (self.at, key) if part) or "the policy"
 
-    def problem(self, line: int, message: str, hint: str = "", key: str = "") -> None:
+    def problem(self, message: str, hint: str = "", key: str = "", line: int = 0) -> None:
         """Note what is wrong with a key, or with the section."""
-        self.problems.add(line, f"{self.path(key)} {message}", hint)
+        self.good = False
+        self.problems.add(line or self.line_of(key), f"{self.path(key)} {message}", hint)
 
-    def node(self, key: str) -> Node | None:
-        """The node of a key that has a value."""
-        return self._entries[key] if key in self else None
 
-    def at_line(self, key: str) -> int:
-        """The line of a key, or of the section where it has none."""
-        return self._entries[key].line if key in self._entries else self.line
+def _value(node: Node, kind: Type, at: str, problems: Problems) -> Any:
+    """What a node holds; None where it is wrong, which is noted."""
+    if isinstance(kind, Several):
+        return _items(node, kind, at, problems)
+    if isinstance(kind, Shape):
+        if kind.word and node.value == kind.word:
+            return kind.word
+        section = Section(node, at, problems, kind)
+        return section if section.good else None
+    try:
+        return kind.parse(node)
+    except MisfitError as misfit:
+        problems.add(node.line, f"{at} {misfit}", misfit.hint)
+    except ValueError as error:
+        problems.add(node.line, f"{at}: {error}")
+    return None
 
-    def child(
-        self, key: str, allowed: Sequence[str] | None = None, required: Iterable[str] = ()
-    ) -> Section | None:
-        """The mapping under a key."""
-        node = self.node(key)
-        return None if node is None else Section(node, self.path(key), self.problems, allowed, required)
 
-    def choice(self, key: str, options: Sequence[str], default: str) -> str:
-        """One of a few words."""
-        node = self.node(key)
-        if node is None:
-            return default
-        if isinstance(node.value, str) and node.value in options:
-            return node.value
-        hint = suggest(str(node.value), options) if isinstance(node.value, str) else ""
-        self.problem(node.line, f"must be one of {', '.join(options)}, got {node.shown}", hint, key)
-        return default
-
-    def level(self, default: Level = Level.BLOCK) -> Level:
-        """The `level` of the rule: block unless said otherwise."""
-        return Level(self.choice("level", LEVELS, default.value))
-
-    def quantity(self, key: str, kind: grammar.Quantity) -> float | None:
-        """NUMBER [space] UNIT, in the base unit."""
-        return self._parsed(key, lambda value: grammar.quantity(value, kind))
-
-    def _parsed(self, key: str, parse: Callable[[object], T]) -> T | None:
-        node = self.node(key)
-        if node is None:
-            return None
-        try:
-            if isinstance(node.value, (dict, list)):
-                raise ValueError(f"expected one value, got {node.shown}")
-            return parse(node.value)
-        except ValueError as error:
-            self.problems.add(node.line, f"{self.path(key)}: {error}")
-            return None
-
-    def whole(self, key: str, least: int = 1) -> int | None:
-        """A whole number of things."""
-
-        def parse(value: object) -> int:
-            good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value)
-            if not good or not least <= int(value) <= grammar.MAX_COUNT:  # type: ignore[call-overload]
-                shown = f'"{value}"' if isinstance(value, str) else value
-                raise ValueError(f"expected a whole number from {least} to a billion, got {shown}")
-            return int(value)  # type: ignore[call-overload,no-any-return]
-
-        return self._parsed(key, parse)
-
-    def number(self, key: str, *, zero: bool = False) -> float | None:
-        """A plain number, up to a billion, above 0 (or from 0 where `zero`)."""
-
-        def parse(value: object) -> float:
-            real = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if real and (0 if zero else 1e-300) <= value <= grammar.MAX_COUNT:  # type: ignore[operator]
-                return float(value)  # type: ignore[arg-type]
-            shown = f'"{value}"' if isinstance(value, str) else value
-            raise ValueError(f"expected a plain number {'from' if zero else 'above'} 0, got {shown}")
-
-        return self._parsed(key, parse)
-
-    def text(self, key: str, longest: int = 500) -> str | None:
-        """Some text, with runs of white space as one space."""
-
-        def parse(value: object) -> str:
-            if not isinstance(value, str):
-                raise ValueError(f'expected text, got {value}; write "{value}" in quotes')
-            if len(value) > longest or not re.fullmatch(grammar.TEXT, value):
-                raise ValueError(f"expected 1 to {longest} characters of text without control characters")
-            return " ".join(value.split())
-
-        return self._parsed(key, parse)
-
-    def parsed_text(self, key: str, parse: Callable[[str], T]) -> T | None:
-        """Text in a small language, such as `when` or a day."""
-
-        def checked(value: object) -> T:
-            if not isinstance(value, str):
-                raise ValueError(f"expected text, got {value}")
-            return parse(value)
-
-        return self._parsed(key, checked)
+def _items(node: Node, kind: Several, at: str, problems: Problems) -> list[Any] | None:
+    if not isinstance(node.value, list) and kind.single:
+        value = _value(node, kind.item, at, problems)
+        return None if value is None else [value]
+    if not isinstance(node.value, list) or (kind.most and not 1 <= len(node.value) <= kind.most):
+        got = "" if isinstance(node.value, list) else f", got {node.shown}"
+        problems.add(node.line, f"{at} must {kind.demand}{got}", kind.hint)
+        return None
+    items = [_value(item, kind.item, f"{at}[{n}]", problems) for n, item in enumerate(node.value)]
+    return [item for item in items if item is not None]
