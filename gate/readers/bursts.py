@@ -6,7 +6,6 @@ Suspicion only: it gives doubts and never changes columns or counts.
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
 from ..model import Aggregate, Bools, Doubt, Floats, Requests, Status, Why
 
@@ -16,11 +15,17 @@ AT_ONCE = 0.05
 AT_ONCE_TPOT_S = 1e-3
 # Decode this fast (10 000 tokens/s) was not seen token by token, however long after the first it ended.
 BLIND_TPOT_S = 1e-4
+# Where nothing counts the tokens: this little of E2E after the first one held no answer of several.
+WITH_THE_WHOLE = 0.01
 _MOST = 0.5  # of the answers: then the run did not stream
 
 ONE_CHUNK = (
     "answers came in one piece (TTFT is about E2E): not streamed, or all tokens in the first chunk;"
     " run with streaming on"
+)
+_BURST = (
+    "the tokens of the answers came in one burst (TPOT below 0.1 ms): they were held back on the way, or the"
+    " times are not in the unit they are declared in; look for a buffering proxy and check the units"
 )
 _SOME = (
     "{:.1%} of the answers of several tokens came in one piece, so their TPOT is no decode time;"
@@ -34,9 +39,15 @@ def answers_in_one_piece(rows: Requests, tail_s: Floats | None = None) -> Doubt 
     `tail_s`: what of each E2E lies after the last token, where that is known.
     """
     tpot_s, ttft_s, e2e_s = rows.tpot_s, rows.ttft_s, rows.e2e_s
-    if tpot_s is None or ttft_s is None or e2e_s is None:
+    if ttft_s is None or e2e_s is None:
         return None
-    several = (rows.status == Status.COMPLETED) & np.isfinite(tpot_s)
+    completed = rows.status == Status.COMPLETED
+    if tpot_s is None:
+        late = completed & (e2e_s - ttft_s <= WITH_THE_WHOLE * e2e_s)
+        if not late.any() or late.sum() < _MOST * completed.sum():
+            return None
+        return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), ONE_CHUNK)
+    several = completed & np.isfinite(tpot_s)
     if not several.any():
         return None
     decode_s = e2e_s - ttft_s
@@ -44,29 +55,35 @@ def answers_in_one_piece(rows: Requests, tail_s: Floats | None = None) -> Doubt 
         decode_s = decode_s - np.nan_to_num(tail_s)
         tpot_s = decode_s / np.where(rows.output_tokens > 1, rows.output_tokens - 1, np.nan)
     in_one = several & (tpot_s < AT_ONCE_TPOT_S) & (decode_s <= AT_ONCE * e2e_s)
-    if in_one.sum() >= _MOST * several.sum():
-        return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), ONE_CHUNK)
-    which = in_one | (several & (tpot_s < BLIND_TPOT_S))
+    blind = several & (tpot_s < BLIND_TPOT_S)
+    for which, why in ((in_one, ONE_CHUNK), (in_one | blind, _BURST)):
+        if which.sum() >= _MOST * several.sum():
+            return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), why)
+    which = in_one | blind
     number = int(which.sum())
     if not number:
         return None
-    doubt = Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number)
-    return replace(doubt, requests=None) if number >= _MOST * several.sum() else (doubt, which)
+    return Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number), which
 
 
 def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     """The same of the medians, which is what percentiles alone can show.
 
-    `tokens`: output tokens of an answer, of which the TPOT is taken where none is stated.
+    `tokens`: output tokens of an answer, on average.
     """
     tpot, ttft, e2e = (_middle(evidence, metric) for metric in ("tpot", "ttft", "e2e"))
     if not ttft or tpot == 0:
         return False
-    if tpot is None and e2e is not None and tokens is not None and tokens >= 2:
-        tpot = max(e2e - ttft, 0.0) / (tokens - 1)
-    if tpot is None or tpot >= AT_ONCE_TPOT_S:
+    if tpot is not None and tpot < BLIND_TPOT_S:
+        return True
+    if e2e is None:
         return False
-    return tpot < BLIND_TPOT_S or (e2e is not None and ttft >= (1 - AT_ONCE) * e2e)
+    if tpot is None and tokens is None:
+        return e2e - ttft <= WITH_THE_WHOLE * e2e
+    spans = [tpot] if tpot is not None else []
+    if tokens is not None and tokens >= 2:
+        spans.append((e2e - ttft) / (tokens - 1))
+    return bool(spans) and min(spans) < AT_ONCE_TPOT_S and ttft >= (1 - AT_ONCE) * e2e
 
 
 def _middle(evidence: Aggregate, metric: str) -> float | None:

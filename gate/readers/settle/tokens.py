@@ -49,12 +49,14 @@ def some_tokens(case: Case) -> Iterator[Finding]:
 def _token_seen(case: Case) -> bool:
     evidence = case.evidence
     if isinstance(evidence, Requests):
-        return evidence.ttft_s is not None or evidence.output_tokens is not None
+        text = case.told.characters
+        known = evidence.ttft_s is not None or evidence.output_tokens is not None
+        return known or (text is not None and bool((text > 0).any()))
     if isinstance(evidence, Histogram):
-        known = {metric for metric, buckets in evidence.buckets.items() if buckets.counts.any()}
+        seen = {metric for metric, buckets in evidence.buckets.items() if buckets.counts.any()}
     else:
-        known = {metric for metric, summary in evidence.summaries.items() if summary.percentiles}
-    return not known.isdisjoint(("ttft", "tpot", "itl"))
+        seen = {metric for metric, summary in evidence.summaries.items() if summary.percentiles}
+    return not seen.isdisjoint(("ttft", "tpot", "itl"))
 
 
 def total_is_right(told: Told) -> bool:
