@@ -10,10 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
-from .. import tables
+from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
+from .. import bursts, tables
 from ..source import Source
-from ..told import Told
 from . import NAME, telltales
 from . import cells as _cells
 from . import columns as _columns
@@ -50,12 +49,12 @@ class _Rows(Struct, frozen=True, eq=False):
     gaps_s: Floats | None
     gap_counts: Floats | None  # a row; NaN where it has no list
     definitions: Mapping[str, str]
-    doubts: tuple[Doubt, ...]
+    unsuitable: Mapping[str, str]
     notes: tuple[str, ...]
 
 
-def decode(source: Source) -> Sequence[Told]:
-    """What is told of each (run, concurrency, request_rate), in order of appearance.
+def read(source: Source) -> Sequence[Run]:
+    """One run for each (run, concurrency, request_rate), in order of appearance.
 
     Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
     means nothing, or a constant that changes within a run.
@@ -70,7 +69,7 @@ def decode(source: Source) -> Sequence[Told]:
     _refuse_hidden_failures(source, table, columns)
     rows = _in_base_units(source, table, columns)
     kind = {"text": "csv", "array": "json"}.get(source.shape, "jsonl")
-    return tuple(_told(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
+    return tuple(_run(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
 
 
 # ---- the whole file -----------------------------------------------------------------------
@@ -94,12 +93,12 @@ def _in_base_units(source: Source, table: _cells.Table, columns: Sequence[str]) 
         times_s["e2e"] = times_s["ttft"] + _sums(gaps_s, lengths)
         definitions["e2e"] = f"{named['ttft']} + the sum of {gap_name}"
         notes = (*notes, "E2E is TTFT + the sum of the gaps, because there is no e2e column")
-    if {"ttft", "e2e"} <= times_s.keys() and _recorded(table, "output_tokens"):
+    if {"ttft", "e2e"} <= times_s.keys() and "output_tokens" in table.numbers:
         definitions["tpot"] = "(E2E - TTFT) / (output_tokens - 1)"
     if gap_name:
         definitions["itl"] = f"the list {gap_name}"
-    doubts = tuple(_absent(times_s, table, columns))
-    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, doubts, notes)
+    unsuitable = _unsuitable(times_s, table, columns)
+    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, unsuitable, notes)
 
 
 def _only(
@@ -123,24 +122,19 @@ def _sums(values: Floats, lengths: Floats) -> Floats:
     return np.where(np.isnan(lengths), np.nan, sums)
 
 
-def _recorded(table: _cells.Table, name: str) -> bool:
-    return name in table.numbers and bool(np.isfinite(table.numbers[name]).any())
-
-
-def _absent(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> Iterator[Doubt]:
-    """What no row has, and which column would give it."""
+def _unsuitable(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> dict[str, str]:
+    reasons = {}
+    for metric in ("ttft", "e2e"):
+        if metric not in times_s:
+            reasons[metric] = f"no row has {metric}_s; write that column (or _ms, _us, _ns)"
     missing = [f"{metric}_s" for metric in ("ttft", "e2e") if metric not in times_s]
-    for name in missing:
-        why = f"no row has {name}; write that column (or _ms, _us, _ns)"
-        yield Doubt(Why.ABSENT, (name[:-2],), why)
-    if not _recorded(table, "output_tokens"):
+    if "output_tokens" not in table.numbers:
         missing.append("output_tokens")
     if missing:
-        why = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
-        yield Doubt(Why.ABSENT, ("tpot",), why)
+        reasons["tpot"] = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
     if not any(name in columns or name in table.gaps for name in _cells.GAP_COLUMNS):
-        why = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
-        yield Doubt(Why.NO_GAPS, ("itl",), why)
+        reasons["itl"] = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
+    return reasons
 
 
 # ---- names --------------------------------------------------------------------------------
@@ -165,7 +159,7 @@ def _near(name: str) -> str | None:
     if name in _cells.KNOWN:
         return None
     lower = telltales.snake(name)
-    if telltales.tells(name):
+    if telltales.named(name):
         return "error"
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
@@ -212,12 +206,9 @@ def _refuse_hidden_failures(source: Source, table: _cells.Table, columns: Sequen
         raise source.fail(f'the column "{wrong}" is not read: the name is error', hint=hint)
     if "error" in columns or any(table.errors):
         return
-    if spoken := sorted(table.spoken):
-        why = f'the column "{spoken[0]}" may tell of failures, and there is no column error'
+    if told := sorted(table.told):
+        why = f'the column "{told[0]}" may tell of failures, and there is no column error'
         raise source.fail(why, hint=hint)
-    if column:
-        said = f'says "{word}", which is not known as a success' if word else "says that the row failed"
-        raise source.fail(f'"{column}" {said}, and there is no column error', at, hint)
 
 
 # ---- one run ------------------------------------------------------------------------------
@@ -270,30 +261,33 @@ def _load(source: Source, concurrency: str | float, rate: str | float, at: Calla
     return Load(burst=True) if isinstance(rate, float) else None
 
 
-def _told(
+def _run(
     source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: NDArray[np.int64]
-) -> Told:
+) -> Run:
     table = rows.table
     errors = [table.errors[row] for row in picked.tolist()]
     part = _requests(rows, picked, errors)
-    constant = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
-    return Told(
+    said = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
+    streaming, suspicions, odd = bursts.judge(part)
+    return Run(
+        input=source.name,
+        sha256=source.sha256,
         format=kind,
+        tool=said["tool"] or NAME,
         evidence=part,
-        retries=table.retries,  # one row is one attempt, unless a column says otherwise
-        tool=constant["tool"] or NAME,
-        version=constant["tool_version"],
-        model=constant["model"],
-        hardware=constant["hardware"],
-        session=constant["session"],
+        counts=tables.counts(part),
+        tool_version=said["tool_version"],
+        model=said["model"],
+        hardware=said["hardware"],
+        session=said["session"],
         load=load,
         duration_s=_duration_s(part),
-        prompts=tables.different(_each(table, "prompt", picked) or ()),
-        has_gaps=True,  # _absent says where no row has them
+        prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
+        total_output_tokens=tables.output_total(part),
         definitions=rows.definitions,
-        messages=errors,
-        doubts=(*_led_by_ttft(part), *rows.doubts),
-        notes=(*((f"run {run}",) if run else ()), *rows.notes),
+        streaming=streaming,
+        unsuitable={**_suspicions(part), **suspicions, **rows.unsuitable},
+        notes=(*((f"run {run}",) if run else ()), *tables.failure_note(part, errors), *rows.notes, *odd),
     )
 
 
@@ -363,12 +357,12 @@ def _duration_s(part: Requests) -> float | None:
     return duration if duration > 0 else None
 
 
-def _led_by_ttft(part: Requests) -> Iterator[Doubt]:
+def _suspicions(part: Requests) -> dict[str, str]:
     """Why not to judge ITL although there is a list of gaps."""
     if part.gaps is None or part.ttft_s is None:
-        return
+        return {}
     some = (part.status == Status.COMPLETED) & (np.diff(part.gaps.offsets) > 0)
     first = part.gaps.values_s[part.gaps.offsets[:-1][some]]
     if some.any() and np.mean(first == part.ttft_s[some]) > 0.5:
-        why = "the first gap of most requests is their TTFT; leave it out of the itl list"
-        yield Doubt(Why.DEFINITION, ("itl",), why)
+        return {"itl": "the first gap of most requests is their TTFT; leave it out of the itl list"}
+    return {}

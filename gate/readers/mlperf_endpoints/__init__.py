@@ -9,10 +9,15 @@ runs share an edge to compare at. Its buckets still say how many values stand be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "mlperf-endpoints"
 TITLE = "MLPerf Endpoints"
@@ -53,37 +58,35 @@ DEFINITIONS: Mapping[str, str] = {
 }
 
 
+EVENTS = Kind("events.jsonl", frozenset(("event_type", "timestamp_ns", "sample_uuid")))
+_COUNTS = frozenset(("n_samples_issued", "n_samples_completed", "n_samples_failed"))
+SUMMARY = Kind("result_summary.json", _COUNTS)
+_REPORT = r"----------------- Summary -.*samples issued"
+_DIGEST = frozenset(("measured_latency_ttft_p99", "measured_total_requests"))
+_SNAPSHOT = frozenset(("counter", "n_pending_tasks", "metrics"))
+KINDS = (
+    EVENTS,
+    SUMMARY,
+    Kind("report.txt", begins=_REPORT, no_result="holds the printed report, not a result"),
+    Kind("run_metadata.json", _DIGEST, no_result="holds a digest of a summary, not a result"),
+    Kind("final_snapshot.json", _SNAPSHOT, no_result="holds a snapshot of counters, not a result"),
+)
+
+
 def sniff(source: Source, /) -> bool:
     """Whether MLPerf Endpoints wrote it: events, summary, or a side file under another name."""
-    return kind(source) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Sequence[Told]:
     """The one run. Raises InputError when the file is broken, holds none or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Summaries whose events are there too, printed reports, digests and snapshots."""
     from . import run
 
-    return run.companions(sources)
-
-
-def kind(source: Source) -> str | None:
-    """events, summary, report, digest, snapshot; None for another tool's file."""
-    if source.shape == "text":
-        head = source.head
-        return (
-            "report" if head.startswith("----------------- Summary -") and "samples issued" in head else None
-        )
-    keys = source.keys
-    if {"event_type", "timestamp_ns", "sample_uuid"} <= keys:
-        return "events"
-    if {"n_samples_issued", "n_samples_completed", "n_samples_failed"} <= keys:
-        return "summary"
-    if keys >= {"measured_latency_ttft_p99", "measured_total_requests"}:
-        return "digest"
-    return "snapshot" if keys >= {"counter", "n_pending_tasks", "metrics"} else None
+    return kinds.companions(sources, KINDS, run.same)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from ...model import Counts, Gaps, Requests, Status
+from ...model import Floats, Gaps, Requests
 from .. import tables
 from ..source import BROKEN, Source
 
 _WHOLE = "run the benchmark again to its end, or copy the file whole"
-_EARLY = 0.99  # a first chunk later than this share of the answer came with the whole of it
+_START, _STOP = (f"session.{what}_performance_tracking" for what in ("start", "stop"))
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -24,8 +25,7 @@ class _Event(msgspec.Struct, gc=False):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-@dataclass(slots=True)
-class _Sample:
+class _Sample(msgspec.Struct):
     """What the events say of one sample; times in ns, of one monotonic clock."""
 
     issued: int
@@ -33,94 +33,71 @@ class _Sample:
     first: int | None = None
     complete: int | None = None
     error: str = ""
-    chunks: list[int] = field(default_factory=list)
+    characters: int = 0
+    chunks: list[int] = []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Session(msgspec.Struct, frozen=True, eq=False):
     """The samples as rows, in the order they were issued."""
 
     rows: Requests
-    counts: Counts
     issued: int  # as the tool counts them: measured, answered or not
     duration_s: float | None  # first issue to last completion, measured samples
-    one_chunk: bool
+    characters: Floats  # of each answer
     has_gaps: bool  # every chunk was recorded
     interrupted: bool
-    notes: tuple[str, ...]
+    errors: Sequence[str]
 
 
-@dataclass(slots=True)
-class _Session:
-    samples: dict[str, _Sample] = field(default_factory=dict)
-    tracking: bool = False
-    tracked: bool = False  # there was a window at all
-    interrupted: bool = False
-    ended: bool = False
-
-
-def read(source: Source) -> Table:
+def read(source: Source) -> Session:
     """The samples. Raises InputError when the file is cut short, empty or contradicts itself."""
-    session = _Session()
-    number = 0
+    samples: dict[str, _Sample] = {}
+    marks: set[str] = set()  # kinds of the session's events
+    number, tracking = 0, False
     for events in source.lines(_Event):
         for event in events:
             number += 1
-            _take(source, session, event, number)
-    if not session.ended:
-        raise source.fail(
-            "ends before session.ended: the run was aborted, or the file cut short", hint=_WHOLE
-        )
-    if not session.samples:
-        raise source.fail("holds no sample", hint=_WHOLE)
-    if not session.tracked:
-        for sample in session.samples.values():
+            kind, uuid = event.event_type, event.sample_uuid
+            if kind.startswith("session."):
+                marks.add(kind)
+                tracking = kind == _START or (tracking and kind != _STOP)
+            elif kind != "sample.issued":
+                _take(source, samples.get(uuid), event, number)
+            elif uuid in samples:
+                why = "contradicts itself: the sample is issued twice"
+                raise source.fail(why, f"line {number}", _WHOLE)
+            else:
+                samples[uuid] = _Sample(event.timestamp_ns, tracking)
+    if "session.ended" not in marks:
+        why = "ends before session.ended: the run was aborted, or the file cut short"
+        raise source.fail(why, hint=_WHOLE)
+    if _START not in marks:
+        for sample in samples.values():
             sample.measured = True
-    if not any(sample.measured for sample in session.samples.values()):
-        raise source.fail("holds no sample in its measured window", hint=_WHOLE)
-    return _table(source, session)
+    if not any(sample.measured for sample in samples.values()):
+        raise source.fail(f"holds no sample{' in its measured window' if samples else ''}", hint=_WHOLE)
+    return _session(list(samples.values()), "session.interrupted" in marks, gaps=source.gaps)
 
 
-def _take(source: Source, session: _Session, event: _Event, number: int) -> None:
-    kind, uuid = event.event_type, event.sample_uuid
-    if kind.startswith("session."):
-        _session_event(session, kind)
-        return
-    if kind == "sample.issued":
-        if uuid in session.samples:
-            raise source.fail("contradicts itself: the sample is issued twice", f"line {number}")
-        session.samples[uuid] = _Sample(event.timestamp_ns, session.tracking)
-        return
-    sample = session.samples.get(uuid)
+def _take(source: Source, sample: _Sample | None, event: _Event, number: int) -> None:
+    kind, at = event.event_type, event.timestamp_ns
     if sample is None:
         if kind.startswith("sample."):
-            raise source.fail(f"contradicts itself: {kind} of a sample never issued", f"line {number}")
+            why = f"contradicts itself: {kind} of a sample never issued"
+            raise source.fail(why, f"line {number}", _WHOLE)
         return  # an error of the session, not of a sample
-    if kind == "sample.recv_first":
-        sample.first = event.timestamp_ns
-        sample.chunks.append(event.timestamp_ns)
-    elif kind == "sample.recv_non_first":
-        sample.chunks.append(event.timestamp_ns)
+    if kind in ("sample.recv_first", "sample.recv_non_first"):
+        sample.first = at if kind == "sample.recv_first" else sample.first
+        sample.chunks.append(at)
     elif kind == "sample.complete":
-        sample.complete = event.timestamp_ns
-        sample.error = sample.error or _fault(source, event.data, number)
+        error, sample.characters = _answer(source, event.data, number)
+        sample.complete, sample.error = at, sample.error or error
     elif kind.startswith("error."):
-        sample.error = _fault(source, event.data, number) or kind
+        sample.error = _answer(source, event.data, number)[0] or kind
 
 
-def _session_event(session: _Session, kind: str) -> None:
-    if kind == "session.start_performance_tracking":
-        session.tracking = session.tracked = True
-    elif kind == "session.stop_performance_tracking":
-        session.tracking = False
-    elif kind == "session.interrupted":
-        session.interrupted = True
-    elif kind == "session.ended":
-        session.ended = True
-
-
-def _fault(source: Source, data: msgspec.Raw, number: int) -> str:
-    """Why the answer is none: its error, or nothing in it; empty where it is one.
+def _answer(source: Source, data: msgspec.Raw, number: int) -> tuple[str, int]:
+    """Why the answer is none, "" where it is one; and its characters.
 
     Data are ["ErrorData", type, message] or ["TextModelOutput", output, reasoning, tool calls].
     """
@@ -129,60 +106,56 @@ def _fault(source: Source, data: msgspec.Raw, number: int) -> str:
     except BROKEN:
         raise source.fail("the data are not JSON", f"line {number}", _WHOLE) from None
     if not isinstance(parts, list) or not parts:
-        return "no answer"
+        return "no answer", 0
     if parts[0] == "ErrorData":
-        return ": ".join(str(part) for part in parts[1:3] if part) or "an error without a name"
-    return "" if any(_holds_text(part) for part in parts[1:]) else "no output"
+        return ": ".join(str(part) for part in parts[1:3] if part) or "an error without a name", 0
+    characters = _characters(parts[1:])
+    return ("" if characters else "no output"), characters
 
 
-def _holds_text(part: object) -> bool:
-    return any(part) if isinstance(part, list) else bool(part)
+def _characters(part: object) -> int:
+    if isinstance(part, (list, dict)):
+        return sum(map(_characters, part.values() if isinstance(part, dict) else part))
+    return len(part) if isinstance(part, str) else bool(part)
 
 
-def _table(source: Source, session: _Session) -> Table:
-    samples = list(session.samples.values())
+def _session(samples: Sequence[_Sample], interrupted: bool, *, gaps: bool) -> Session:
     for sample in samples:
-        if sample.complete is None and not sample.error and not session.interrupted:
+        if sample.complete is None and not sample.error and not interrupted:
             sample.error = "no answer before the run ended"
-    errors = np.array([bool(sample.error) for sample in samples])
     issued = np.array([sample.issued for sample in samples], dtype=np.int64)
     rows = tables.requests(
-        errors=errors,
-        ttft_s=_since(samples, [sample.first for sample in samples]),
-        e2e_s=_since(samples, [sample.complete for sample in samples]),
+        errors=np.array([bool(sample.error) for sample in samples]),
+        ttft_s=_since(issued, [sample.first for sample in samples]),
+        e2e_s=_since(issued, [sample.complete for sample in samples]),
         output_tokens=None,
         start_s=(issued - issued.min()) / 1e9,
-        cancelled=np.array([session.interrupted and sample.complete is None for sample in samples]),
+        cancelled=np.array([interrupted and sample.complete is None for sample in samples]),
         warmup=np.array([not sample.measured for sample in samples]),
-        gaps=_gaps(samples) if source.gaps else None,
+        gaps=_gaps(samples) if gaps else None,
         order="submission",
     )
-    counts = tables.counts(rows)
     measured = [sample for sample in samples if sample.measured]
     ends = [sample.complete for sample in measured if sample.complete is not None]
     window = max(ends) - min(sample.issued for sample in measured) if ends else 0
-    done = rows.status == Status.COMPLETED
-    one_chunk = False
-    if rows.ttft_s is not None and rows.e2e_s is not None and done.any():
-        one_chunk = bool(np.mean(rows.ttft_s[done] >= _EARLY * rows.e2e_s[done]) > 0.5)
-    return Table(
+    return Session(
         rows=rows,
-        counts=counts,
         issued=len(measured),
         duration_s=window / 1e9 if window > 0 else None,
-        one_chunk=one_chunk,
+        characters=np.array([sample.characters for sample in samples], dtype=np.float64),
         has_gaps=any(len(sample.chunks) > 1 for sample in samples),
-        interrupted=session.interrupted,
-        notes=tables.failure_note(rows, [sample.error for sample in samples]),
+        interrupted=interrupted,
+        errors=[sample.error for sample in samples],
     )
 
 
-def _since(samples: list[_Sample], times: list[int | None]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    pairs = zip(samples, times, strict=True)
-    return np.array([np.nan if at is None else (at - sample.issued) / 1e9 for sample, at in pairs])
+def _since(issued: NDArray[np.int64], times: Sequence[int | None]) -> Floats:
+    """Seconds from the issue to these times, each difference exact to the ns."""
+    gaps_ns = np.array([0 if at is None else at for at in times], dtype=np.int64) - issued
+    return np.where([at is None for at in times], np.nan, gaps_ns / 1e9)
 
 
-def _gaps(samples: list[_Sample]) -> Gaps | None:
+def _gaps(samples: Sequence[_Sample]) -> Gaps | None:
     """Between chunks, where the client was told to record them all (client.stream_all_chunks)."""
     gaps = [np.diff(np.array(sample.chunks, dtype=np.int64)) / 1e9 for sample in samples]
     lengths = [len(each) for each in gaps]
