@@ -15,11 +15,7 @@ _PATIENCE_S = 20.0
 
 def gather(dataset: str | None) -> dict[str, Any]:
     """Facts of the session, for every sidecar. Raises UsageError for a data set that cannot be read."""
-    return {
-        "git": _git(),
-        "dataset": _dataset(dataset) if dataset else None,
-        "gpus": _gpus(),
-    }
+    return {"git": _git(), "dataset": _dataset(dataset) if dataset else None, "gpus": _gpus()}
 
 
 def _git() -> dict[str, Any] | None:

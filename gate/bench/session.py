@@ -145,7 +145,7 @@ class Session:
     def _until_stop(self) -> None:
         for number, of_round in groupby(groups(self.plan), key=lambda group: group[0].round):
             spent = self._spent(number - 1)
-            if self._exhausted(spent):
+            if used(self.plan, spent) >= 1.0:
                 self._stop(number - 1, self.plan.planned_looks, "the budget is spent")
                 return
             keys = []
@@ -165,9 +165,6 @@ class Session:
         last = max((self.state.after[key] for key in keys), key=lambda spent: spent.wall_s)
         return replace(last, rounds=rounds)
 
-    def _exhausted(self, spent: Spent) -> bool:
-        return used(self.plan, spent) >= 1.0
-
     def _look(self, rounds: int, spent: Spent) -> bool:
         """Look if one is due; True when that ends the session."""
         plan, due = self.plan, look_due(self.plan, spent, self.state.looks)
@@ -185,7 +182,7 @@ class Session:
         self._write("look", number=due, rounds=rounds, settled=why, verdict=report.verdict.value)
         if why:
             return self._stop(rounds, due, why)
-        return self._stop(rounds, due, "the budget is spent") if self._exhausted(spent) else False
+        return self._stop(rounds, due, "the budget is spent") if used(plan, spent) >= 1.0 else False
 
     def _stop(self, rounds: int, look: int | None, why: str) -> bool:
         self._write("stop", rounds=rounds, look=look, why=why)

@@ -59,9 +59,8 @@ def cli() -> None:
 def run(arguments: Sequence[str]) -> int:
     """The whole program; returns the exit code (docs/exit-codes.md)."""
     for name in ("stdout", "stderr"):
-        if (
-            getattr(sys, name) is None
-        ):  # closed by the caller: what is said goes nowhere, the code still counts
+        # Closed by the caller: what is said goes nowhere, the code still counts.
+        if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
@@ -78,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except GateError as error:
-        _show(error)
+        _complain(error.message, error.where, error.hint)
         return error.exit
     except Exception as error:
         return _bug(error)
@@ -102,16 +101,9 @@ def _bug(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    _complain(
-        f"internal error: {type(error).__name__}: {error}",
-        "",
-        "run again with --debug and report the traceback",
-    )
+    hint = "run again with --debug and report the traceback"
+    _complain(f"internal error: {type(error).__name__}: {error}", "", hint)
     return Exit.BUG
-
-
-def _show(error: GateError) -> None:
-    _complain(error.message, error.where, error.hint)
 
 
 def _complain(message: str, where: str, hint: str) -> None:

@@ -76,10 +76,8 @@ def _text(found: Sequence[Comparison], notes: Sequence[str]) -> Iterator[str]:
 
 
 def _weight(one: Comparison) -> str:
-    return {
-        "same session": "of one session",
-        "stored sessions": f"{one.sessions} stored sessions",
-    }.get(one.kind, "stored: sessions differ by 3 to 5 % anyway")
+    known = {"same session": "of one session", "stored sessions": f"{one.sessions} stored sessions"}
+    return known.get(one.kind, "stored: sessions differ by 3 to 5 % anyway")
 
 
 def _table(changes: Sequence[Change]) -> Iterator[str]:

@@ -77,17 +77,7 @@ def command(**options: Any) -> int:
 
 def _given(options: dict[str, Any]) -> bool:
     """Whether anything but the interaction was said: then nothing more is asked."""
-    keys = (
-        "model",
-        "hardware",
-        "concurrency",
-        "request_rate",
-        "peak",
-        "input_tokens",
-        "output_tokens",
-        "results",
-    )
-    return any(options[key] for key in keys)
+    return any(options[key] for key in options.keys() - {"interaction", "output", "force"})
 
 
 def _ask(options: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from ..errors import Exit, UsageError
 from ._shared import as_json, chosen_policy, policy_options
 
 if TYPE_CHECKING:
-    from ..model import Objective
     from ..policy.diff import Difference
 
 
@@ -44,20 +43,17 @@ def policy_validate(files: Sequence[str]) -> int:
 def policy_show(**options: Any) -> int:
     """Print the policy text of a preset, or the effective objectives of a policy."""
     from .. import policy
+    from ..evaluate import describe
 
     if options["preset"] and not options["profile"]:
         click.echo(policy.preset_text(options["preset"]), nl=False)
         return Exit.PASS
     loaded = chosen_policy(options)
     for objective in loaded.objectives:
-        click.echo(f"{loaded.path}:{objective.line}: {objective.level.value:5} {_describe(objective)}")
+        click.echo(
+            f"{loaded.path}:{objective.line}: {objective.level.value:5} {objective.id}: {describe(objective)}"
+        )
     return Exit.PASS
-
-
-def _describe(objective: Objective) -> str:
-    from ..evaluate import describe
-
-    return f"{objective.id}: {describe(objective)}"
 
 
 @command.command(name="diff")

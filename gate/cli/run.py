@@ -29,7 +29,7 @@ from ._shared import (
 )
 
 if TYPE_CHECKING:
-    from ..bench.plan import Budget, Plan
+    from ..bench.plan import Plan
     from ..bench.results import How
     from ..bench.session import Judge, Session
     from ..model import Policy, Report, Run
@@ -177,10 +177,11 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is about a baseline and none is run", "", "add --baseline-command")
     point = policy.evidence.decide == "point"
+    wall_s = _seconds(options["wall"], "--time") if options["wall"] else None
     asked = plan.Plan(
         tuple(sides),
         plan.points(policy, [side.command for side in sides]),
-        _budget(options, policy),
+        plan.Budget(options["runs"] or policy.evidence.runs_min or _RUNS, options["requests"], wall_s),
         options["seed"],
         1 if point else options["looks"],  # an estimate without an error rate is not looked at early
         options["until"],
@@ -198,14 +199,6 @@ def _split(command: str | None) -> tuple[str, ...]:
         raise UsageError(
             f"cannot be split into words: {error}", "--baseline-command", "quote it as for a shell"
         ) from None
-
-
-def _budget(options: Mapping[str, Any], policy: Policy) -> Budget:
-    from ..bench.plan import Budget
-
-    runs = options["runs"] or policy.evidence.runs_min or _RUNS
-    wall = _seconds(options["wall"], "--time") if options["wall"] else None
-    return Budget(runs, options["requests"], wall)
 
 
 def _seconds(text: str, option: str) -> float:

@@ -116,10 +116,8 @@ def _same_facts(
         if mine - {None} and theirs - {None} - mine:
             shown = [" and ".join(sorted(str(value) for value in side - {None})) for side in (theirs, mine)]
             text = f"{fact} is {shown[0]} in the baseline and {shown[1]} in the results"
-            if fact not in allowed:
-                where = _where([one for one in base if getattr(one.run, fact) not in mine])
-                raise InputError(f"the baseline is of another {fact}: {text}", where, _HINT.format(fact))
-            notes.append(f"{text}; allowed by --allow-baseline {fact}")
+            where = _where([one for one in base if getattr(one.run, fact) not in mine])
+            notes.append(_allowed(fact, f"another {fact}: {text}", where, allowed))
         elif fact != "interaction" and None in mine ^ theirs:
             side = "results" if None in mine else "baseline"
             notes.append(f"{fact} is not stated in the {side}, and taken to be the same")
@@ -143,12 +141,15 @@ def _same_inputs(
         other |= narrow < SPREAD_TOLERANCE * wide and wide - narrow > LENGTH_TOLERANCE * theirs.mean
     if not other:
         return
-    text = f"prompts are {theirs} in the baseline and {mine} in the results"
-    if "input_tokens" not in allowed:
-        raise InputError(
-            f"the baseline is of another workload: {text}", _where(base), _HINT.format("input_tokens")
-        )
-    notes.append(f"{text}; allowed by --allow-baseline input_tokens")
+    text = f"another workload: prompts are {theirs} in the baseline and {mine} in the results"
+    notes.append(_allowed("input_tokens", text, _where(base), allowed))
+
+
+def _allowed(fact: str, text: str, where: str, allowed: frozenset[str]) -> str:
+    """The note about a difference that is allowed. Raises InputError where it is not."""
+    if fact not in allowed:
+        raise InputError(f"the baseline is of {text}", where, _HINT.format(fact))
+    return f"{text.partition(': ')[2]}; allowed by --allow-baseline {fact}"
 
 
 class _Lengths(Struct, frozen=True):

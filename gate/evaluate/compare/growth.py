@@ -60,21 +60,27 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
         raise Unbounded(f"unbounded: none of {sent:,} requests completed")
     base, candidate = (_side(runs, objective, policy, completed) for runs in (sides.base, sides.candidate))
     _reachable(sides, base, candidate, objective)
+    shifts: Sequence[stats.Shift | None]
     if sides.kind == BAND:
-        return _band(sides, base, candidate, objective)
-    method, count = _method(sides, base, candidate)
-    shifts = [_shift(sides, base, candidate, scale, share_of(objective)) for scale in (np.log, _seconds)]
-    growth = _mean_growth(base, candidate)
-    few = min(base.runs_s.size, candidate.runs_s.size) < CLUSTERS
+        runs = 0
+        before, after, shifts = _band(sides, base, candidate)
+        method, count = f"a band over {len(sides.sessions[0])} stored sessions", len(sides.sessions[0])
+    else:
+        runs = min(base.runs_s.size, candidate.runs_s.size)
+        before, after = (math.exp(float(np.log(side.runs_s).mean())) for side in (base, candidate))
+        shifts = [_shift(sides, base, candidate, scale, share_of(objective)) for scale in (np.log, _seconds)]
+        method, count = _method(sides, base, candidate)
     return Growth(
-        *growth,
+        before,
+        after,
+        after / before - 1,
         shifts[0],
         shifts[1],
         method,
         count,
-        min(base.runs_s.size, candidate.runs_s.size),
-        few,
-        _too_few(shifts[0], base, candidate),
+        runs,
+        0 < runs < CLUSTERS,
+        _too_few(shifts[0], runs),
         _unfit(sides, base, candidate, objective),
         _note(candidate, completed, sides),
     )
@@ -154,11 +160,6 @@ def _seconds(values: Floats) -> Floats:
     return values
 
 
-def _mean_growth(base: _Side, candidate: _Side) -> tuple[float, float, float]:
-    before, after = (math.exp(float(np.log(side.runs_s).mean())) for side in (base, candidate))
-    return before, after, after / before - 1
-
-
 def _method(sides: Sides, base: _Side, candidate: _Side) -> tuple[str, int]:
     left, right = base.runs_s.size, candidate.runs_s.size
     if sides.paired:
@@ -202,11 +203,10 @@ def _blocks(side: _Side, share: float) -> Floats | None:
     return figures if (figures > 0).all() else None
 
 
-def _too_few(shift: stats.Shift | None, base: _Side, candidate: _Side) -> str:
+def _too_few(shift: stats.Shift | None, runs: int) -> str:
     if shift is not None:
         return ""
-    least = min(base.runs_s.size, candidate.runs_s.size)
-    return f"{least} short run{'s' * (least != 1)} a side give no interval; five runs are wanted"
+    return f"{runs} short run{'s' * (runs != 1)} a side give no interval; five runs are wanted"
 
 
 def _unfit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> str:
@@ -237,38 +237,17 @@ def _note(candidate: _Side, completed: bool, sides: Sides) -> str:
 # ---- stored sessions ----------------------------------------------------------------------------
 
 
-def _band(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> Growth:
+def _band(sides: Sides, base: _Side, candidate: _Side) -> tuple[float, float, list[stats.Shift]]:
     """Each stored session's mean over as many runs as the new session has, at most: equal noise."""
-    stored, new = (
-        _session_figures(runs, side, groups)
-        for runs, side, groups in zip(
-            (sides.base, sides.candidate), (base, candidate), sides.sessions, strict=True
-        )
-    )
+    new = _session_figures(sides.candidate, candidate, sides.sessions[1])
     most = max(1, min(group.size for group in new))
-    left, right = ([group[:most] for group in stored], new)
+    stored = [group[:most] for group in _session_figures(sides.base, base, sides.sessions[0])]
     shifts = [
-        stats.band_shift(
-            np.array([float(scale(g).mean()) for g in left]),
-            np.array([float(scale(g).mean()) for g in right]),
-        )
+        stats.band_shift(*(np.array([float(scale(g).mean()) for g in groups]) for groups in (stored, new)))
         for scale in (np.log, _seconds)
     ]
-    before = math.exp(float(np.mean([np.log(group).mean() for group in left])))
-    growth = math.exp(shifts[0].estimate)
-    count = len(stored)
-    return Growth(
-        before,
-        before * growth,
-        growth - 1,
-        shifts[0],
-        shifts[1],
-        f"a band over {count} stored sessions",
-        count,
-        0,
-        unfit_to_pass=_unfit(sides, base, candidate, objective),
-        note=_note(candidate, any(side.values is None for side in (base, candidate)), sides),
-    )
+    before = math.exp(float(np.mean([np.log(group).mean() for group in stored])))
+    return before, before * math.exp(shifts[0].estimate), shifts
 
 
 def _session_figures(

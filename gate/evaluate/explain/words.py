@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import astuple
 
 from ... import units
 from ...model import Check, Goodput, Level, Policy, Verdict
 from ..prepare import Prepared
+
+# As Misses has them.
+_CAUSES = ("TTFT alone", "TPOT alone", "E2E alone", "several bounds at once", "failed requests")
 
 
 def headline(
@@ -84,22 +88,12 @@ def _evidence(one: Check) -> str:
 def _main_cause(found: Goodput | None) -> str:
     if found is None or found.misses is None:
         return ""
-    misses = found.misses
-    total = misses.ttft + misses.tpot + misses.e2e + misses.several + misses.failed
-    if not total:
+    number = astuple(found.misses)
+    if not any(number):
         return ""
-    name, number = max(
-        (
-            ("TTFT alone", misses.ttft),
-            ("TPOT alone", misses.tpot),
-            ("E2E alone", misses.e2e),
-            ("several bounds at once", misses.several),
-            ("failed requests", misses.failed),
-        ),
-        key=lambda pair: pair[1],
-    )
+    most, name = max(zip(number, _CAUSES, strict=True), key=lambda pair: pair[0])
     verb = "causes" if name.endswith("alone") else "cause"
-    return f"; {name} {verb} {number / total:.0%} of misses"
+    return f"; {name} {verb} {most / sum(number):.0%} of misses"
 
 
 def next_action(verdict: Verdict, checks: Sequence[Check], runs: Sequence[Prepared]) -> str:
