@@ -194,6 +194,15 @@ class Source(Stored):
     def lines(self, item: type[T]) -> Iterator[list[T]]:
         """JSON lines decoded as `item`, some megabytes at a time."""
         decoder = msgspec.json.Decoder(item)
+        for at, chunk in self.chunks():
+            try:
+                rows = decoder.decode_lines(chunk)
+            except BROKEN:
+                rows = self.line_by_line(decoder, at, chunk)
+            yield rows
+
+    def chunks(self) -> Iterator[tuple[int, memoryview]]:
+        """Whole lines, some megabytes at a time, each with where it begins in `data`."""
         at, size = 0, len(self.data)
         view = memoryview(self.data)  # a slice of it is no copy
         while at < size:
@@ -202,19 +211,18 @@ class Source(Stored):
                 cut = self.data.rfind(b"\n", at, end)
                 cut = cut if cut >= 0 else self.data.find(b"\n", end)
                 end = cut + 1 if cut >= 0 else size
-            try:
-                rows = decoder.decode_lines(view[at:end])
-            except BROKEN:
-                number = bytes(view[:at]).count(b"\n")
-                rows = self._line_by_line(decoder, bytes(view[at:end]), number)
-            yield rows
+            yield at, view[at:end]
             at = end
             self.progressed(at / size)
 
-    def _line_by_line(self, decoder: msgspec.json.Decoder[T], chunk: bytes, number: int) -> list[T]:
-        """The slow path: finds the line that is broken, or reads the NaN that is not JSON."""
+    def line_by_line(self, decoder: msgspec.json.Decoder[T], at: int, chunk: memoryview) -> list[T]:
+        """The slow path: finds the line that is broken, or reads the NaN that is not JSON.
+
+        Raises InputError, with the number of the line.
+        """
         rows = []
-        for offset, line in enumerate(chunk.split(b"\n")):
+        number = bytes(memoryview(self.data)[:at]).count(b"\n")
+        for offset, line in enumerate(bytes(chunk).split(b"\n")):
             if not line.strip():
                 continue
             try:

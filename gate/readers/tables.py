@@ -66,8 +66,8 @@ def requests(
 def _silent(output_tokens: Floats | None, ttft_s: Floats | None, e2e_s: Floats | None) -> Bools | None:
     """Rows without an output token: a count of 0, and no count at all where no row shows a token.
 
-    A first token is one: rows that have a TTFT and no count are not silent, their count is unknown. It is none
-    where tools write the E2E for it, as in each answer of an embedding.
+    A first token is one: rows that have a TTFT and no count are not silent, their count is unknown. It is
+    none where tools write the E2E for it, as for each embedding.
     """
     if output_tokens is None:
         return None

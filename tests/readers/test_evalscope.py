@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import evalscope, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -298,7 +298,7 @@ def test_zero_tokens_and_zero_latencies_are_failures(tmp_path: Path) -> None:
     rows = [row(), row(completion_tokens=0), row(first_chunk_latency=0.0), row(latency=None)]  # BUGS B22
     run = read(write(tmp_path, rows))
     assert (run.counts.completed, run.counts.failed) == (1, 3)
-    assert any("evalscope counts 4 completed, slo-gate 1" in note for note in run.notes)
+    assert any("the tool counts 4 completed, slo-gate 1" in note for note in run.notes)
 
 
 def test_one_token_has_no_tpot_though_the_tool_writes_zero(tmp_path: Path) -> None:
@@ -308,9 +308,45 @@ def test_one_token_has_no_tpot_though_the_tool_writes_zero(tmp_path: Path) -> No
     assert np.isnan(tpot).tolist() == [True, False]
 
 
-def test_a_run_cut_off_by_its_duration_is_told(tmp_path: Path) -> None:
+def lost(run: Run) -> list[int | None]:
+    return [doubt.requests for doubt in run.doubts if doubt.code is Why.LOST_ROWS]
+
+
+def test_requests_that_have_no_row_may_have_failed(tmp_path: Path) -> None:
     args(tmp_path, number=100)
-    assert any("100 requests were asked for, 2 are" in n for n in read(write(tmp_path, [row()] * 2)).notes)
+    assert lost(read(write(tmp_path, [row()] * 2))) == [98]
+    args(tmp_path, number=100, duration=60.0)  # whichever limit is reached first ends the run
+    assert lost(read(tmp_path / "benchmark_data.db")) == []
+    args(tmp_path, number=100, multi_turn=True)  # conversations
+    assert lost(read(tmp_path / "benchmark_data.db")) == []
+
+
+def test_a_summary_that_lacks_requests_may_lack_failures(tmp_path: Path) -> None:
+    for name in ("summary", "percentile"):
+        shutil.copy(TYPICAL / f"benchmark_{name}.json", tmp_path)
+    args(tmp_path, number=60)
+    assert lost(read(tmp_path / "benchmark_summary.json")) == [30]
+
+
+@pytest.mark.parametrize("tokens", [0, None])
+@pytest.mark.parametrize("streamed", [0, 1])
+def test_embeddings_have_no_token_to_complete_with(tmp_path: Path, tokens: int | None, streamed: int) -> None:
+    # Its embedding and rerank clients write a first chunk at the end and no completion tokens.
+    still = row(completion_tokens=tokens, first_chunk_latency=1.2, is_stream=streamed)
+    run = read(write(tmp_path, [still] * 3))
+    assert (run.counts.completed, run.counts.failed) == (0, 3)
+    tokenless = rows_of(run).tokenless
+    assert tokenless is not None
+    assert tokenless.all()
+
+
+def test_a_summary_without_output_tokens_judges_nothing(tmp_path: Path) -> None:
+    for name in ("summary", "percentile"):
+        shutil.copy(TYPICAL / f"benchmark_{name}.json", tmp_path)
+    (tmp_path / "benchmark_summary.json").write_text(json.dumps(said(TYPICAL) | {"Avg Output Tokens": 0.0}))
+    run = read(tmp_path / "benchmark_summary.json")
+    (none,) = [doubt for doubt in run.doubts if doubt.code is Why.NO_TOKENS]
+    assert {"e2e", "error_rate", "ttft"} <= set(none.of)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +440,9 @@ def test_the_database_covers_what_lies_beside_it() -> None:
 
 def test_rows_of_another_run_than_the_summary_are_an_error(tmp_path: Path) -> None:
     shutil.copy(TYPICAL / "benchmark_summary.json", tmp_path)
-    with pytest.raises(InputError, match="1 rows with 0 failed here, 30 requests with 0 failed there"):
+    with pytest.raises(
+        InputError, match=r"benchmark_summary\.json: .*it counts 30 requests, and 1 have a row"
+    ):
         runs_of(evalscope, source(write(tmp_path, [row()])))
 
 

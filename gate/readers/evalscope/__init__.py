@@ -6,12 +6,16 @@ never touched. The summary mixes units: TTFT, TPOT and ITL in ms, latency in s; 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "evalscope"
 TITLE = "evalscope perf"
@@ -48,56 +52,38 @@ DEFINITIONS: Mapping[str, str] = {
     "tpot": "time_per_output_token: (latency - first_chunk_latency) / (tokens - 1); 0 for one token",
     "itl": "inter_token_latencies: gap between two streamed chunks, of several tokens or one",
 }
-_SUMMARY = (
-    frozenset(("Success Requests", "Avg Latency (s)")),
-    frozenset(("Succeed requests", "Average latency (s)")),
+KINDS = (
+    Kind(
+        "benchmark_data.db",
+        begins=r"SQLite format 3\0(?=.*first_chunk_latency).*(inter_token_latencies|chunk_times)",
+    ),
+    Kind(
+        "benchmark_summary.json",
+        frozenset(("Success Requests", "Avg Latency (s)")),
+        begins=r'\s*\{\s*"(Test Duration|Time taken for tests) \(s\)"\s*:',
+    ),
+    Kind("benchmark_summary.json", frozenset(("Succeed requests", "Average latency (s)"))),  # before 1.8
+    Kind("benchmark_percentile.json", any_of=frozenset(("Percentiles", "Percentile")), array=True),
+    Kind(
+        "benchmark_args.json",
+        frozenset(("tokenizer_path", "outputs_dir", "dataset", "parallel", "number", "api")),
+        no_result="holds the arguments of an evalscope run",
+    ),
 )
-_ARGS = frozenset(("tokenizer_path", "outputs_dir", "dataset", "parallel", "number", "api"))
-_CUT_SUMMARY = r'\s*\{\s*"(Test Duration|Time taken for tests) \(s\)"\s*:'
-_CUT_PERCENTILES = r'\s*\[\s*\{\s*"Percentiles?"\s*:'
-_MAGIC = "SQLite format 3\0"
 
 
 def sniff(source: Source, /) -> bool:
     """Whether evalscope perf wrote it: the database, the summary, the percentiles or the arguments."""
-    return kind(source) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Sequence[Told]:
     """The one run. Raises InputError when it is broken, empty, no result or contradicts the files beside."""
-    from . import database, report
+    from . import run
 
-    found = kind(source)
-    if found == "database":
-        return (database.read(source),)
-    if found in ("summary", "percentiles"):
-        return (report.read(source, found),)
-    if found == "args":
-        raise source.fail("holds the arguments of an evalscope run", hint="pass benchmark_data.db beside it")
-    if fault := source.fault():
-        raise fault
-    raise source.fail("is no result of evalscope perf", hint="pass benchmark_data.db")
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """In one folder the database covers the summary, the summary the percentiles, and any the arguments."""
-    from . import files
-
-    return files.companions(sources)
-
-
-def kind(source: Source) -> str | None:
-    """database, summary, percentiles, args, or None for a file that is not evalscope's."""
-    if source.shape == "binary":
-        head = source.head
-        ours = head.startswith(_MAGIC) and "first_chunk_latency" in head
-        return "database" if ours and ("inter_token_latencies" in head or "chunk_times" in head) else None
-    if source.shape == "broken":
-        return "summary" if re.match(_CUT_SUMMARY, source.head) else None
-    if source.shape == "array":
-        return "percentiles" if re.match(_CUT_PERCENTILES, source.head) else None
-    if source.shape != "object":
-        return None
-    if any(source.keys >= keys for keys in _SUMMARY):
-        return "summary"
-    return "args" if source.keys >= _ARGS else None
+    return kinds.companions(sources, KINDS)

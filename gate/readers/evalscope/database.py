@@ -6,97 +6,49 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from ...model import Bools, Counts, Floats, Gaps, Requests, Run, ToolReported
-from .. import bursts, tables
-from ..source import Doc, Source
-from . import DEFINITIONS, TITLE, files, report
+from ...model import Floats, Gaps
+from ..source import Source
 
 if TYPE_CHECKING:
     import sqlite3
 
+WHOLE = "copy evalscope's output folder whole, or run the benchmark again"
 _NEEDED = ("start_time", "success", "completed_time", "latency", "first_chunk_latency", "completion_tokens")
 _KNOWN = (*_NEEDED, "prompt_tokens", "is_stream")
+# Lists of numbers as JSON text: the gaps between chunks, or up to 1.3 the times of the chunks.
+_LISTS: Mapping[str, int] = {"inter_token_latencies": 1, "chunk_times": 0}  # how many more chunks there are
 _MOST = 1e12  # beyond it lies no measurement, and sums would overflow
 _DAMAGED = "the SQLite database is damaged or cut short ({})"
-_NOT_STREAMED = "no request was streamed (is_stream is 0), so TTFT is E2E; run evalscope with --stream"
-_NO_REASON = "evalscope stores no reason"
-
-_Cells = dict[str, Floats]
 
 
-def read(source: Source) -> Run:
-    """The run of a database. Raises InputError when it is damaged or contradicts the summary beside it."""
-    beside = files.beside(source, "benchmark_summary.json")
-    summary = beside.doc if beside is not None else None
-    facts = files.facts(source, summary)
-    cells, gaps = _rows_of(source)
-    errors = cells["success"] != 1
-    table = _table(cells, errors, gaps)
-    counts = tables.counts(table)
-    if summary is not None:
-        _check(source, summary, errors)
-    streaming, unsuitable, odd = bursts.judge(table)
-    if "is_stream" in cells and not (cells["is_stream"] == 1).any():
-        streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot", "itl"), _NOT_STREAMED)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format="evalscope database",
-        tool=TITLE,
-        evidence=table,
-        counts=counts,
-        model=facts.model,
-        load=facts.load,
-        duration_s=_duration(cells),
-        date=facts.date,
-        total_output_tokens=tables.output_total(table),
-        streaming=streaming,
-        definitions=DEFINITIONS,
-        tool_reported=_reported(source, summary, facts),
-        unsuitable=unsuitable,
-        notes=(
-            *tables.failure_note(table, [_NO_REASON if error else "" for error in errors.tolist()]),
-            *_notes(table, counts, errors, facts),
-            *(report.odd_names(summary, None) if summary is not None else ()),
-            *odd,
-            files.LATE,
-        ),
-    )
+def read(source: Source) -> tuple[dict[str, Floats], Gaps | None]:
+    """Columns by name, NaN where there is no value, with `pieces`, and the gaps if wanted.
 
-
-# ---- the table ----------------------------------------------------------------------------
-
-
-def _rows_of(source: Source) -> tuple[_Cells, Gaps | None]:
-    """Columns by name, NaN where there is no value, and the gaps if wanted."""
+    Raises InputError when the database is damaged, still being written, or not evalscope's.
+    """
     import sqlite3
 
     with _file(source) as path:
+        address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         try:
-            with contextlib.closing(_open(path)) as database:
+            with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
                 return _select(source, database)
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-            raise source.fail(_DAMAGED.format(error), hint=files.WHOLE) from None
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    import sqlite3
-
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            raise source.fail(_DAMAGED.format(error), hint=WHOLE) from None
 
 
 @contextlib.contextmanager
 def _file(source: Source) -> Iterator[Path]:
     """The database as a file of its own: SQLite cannot open compressed bytes or a pipe."""
     _refuse_unfinished(source)
-    if source.path is not None and bytes(source.data[:16]) == _first(source.path):
+    if source.path is not None and source.size == len(source.data):
         yield source.path
         return
     import tempfile
@@ -107,17 +59,12 @@ def _file(source: Source) -> Iterator[Path]:
         yield path
 
 
-def _first(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(16)
-
-
 def _refuse_unfinished(source: Source) -> None:
     """Immutable means that a journal is not replayed, so a writer must have finished."""
     head = bytes(source.data[:100])
     size, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
     if len(head) < 100 or len(source.data) < pages * (65536 if size == 1 else size):
-        raise source.fail(_DAMAGED.format(f"{len(source.data)} bytes"), hint=files.WHOLE)
+        raise source.fail(_DAMAGED.format(f"{len(source.data)} bytes"), hint=WHOLE)
     for suffix in ("-wal", "-journal"):
         other = source.beside(source.path.name + suffix) if source.path is not None else None
         if other is not None and other.size:
@@ -125,37 +72,41 @@ def _refuse_unfinished(source: Source) -> None:
             raise source.fail(why, hint="wait for the benchmark to end, or run it again")
 
 
-def _select(source: Source, database: sqlite3.Connection) -> tuple[_Cells, Gaps | None]:
+def _select(source: Source, database: sqlite3.Connection) -> tuple[dict[str, Floats], Gaps | None]:
     # A view may compute for ever; evalscope writes a table.
     kind = database.execute("SELECT type, sql FROM sqlite_master WHERE name = 'result'").fetchone()
     if kind is None or kind[0] != "table" or not str(kind[1]).upper().startswith("CREATE TABLE"):
-        raise source.fail("`result` is no table of evalscope's", hint=files.WHOLE)
+        raise source.fail("`result` is no table of evalscope's", hint=WHOLE)
     has = {str(row[1]) for row in database.execute("PRAGMA table_info(result)")}
     if missing := [name for name in _NEEDED if name not in has]:
-        raise source.fail(f"the table `result` has no column {missing[0]}", hint=files.WHOLE)
-    names = [name for name in _KNOWN if name in has]
-    rows = database.execute(f"SELECT {', '.join(names)} FROM result ORDER BY rowid").fetchall()
+        raise source.fail(f"the table `result` has no column {missing[0]}", hint=WHOLE)
+    columns = {name: name for name in _KNOWN if name in has}
+    lists = next((name for name in _LISTS if name in has), None)
+    if lists is not None:  # commas are counted in SQLite: decoding the lists is most of the cost
+        commas = f"length({lists}) - length(replace({lists}, ',', ''))"
+        none = f"{lists} = '[]'"
+        columns["pieces"] = f"CASE WHEN {none} THEN {_LISTS[lists]} ELSE {commas} + {1 + _LISTS[lists]} END"
+    rows = database.execute(f"SELECT {', '.join(columns.values())} FROM result ORDER BY rowid").fetchall()
     if not rows:
         raise source.fail("holds no requests", hint="run the benchmark again")
-    cells = {name: _column(source, name, [row[i] for row in rows]) for i, name in enumerate(names)}
+    cells = {name: _column(source, name, [row[i] for row in rows]) for i, name in enumerate(columns)}
     for name in ("completion_tokens", "prompt_tokens"):
         if name in cells and (cells[name] < 0).any():
             raise source.fail(f"a negative token count: {np.nanmin(cells[name]):g}", f"result.{name}")
-    if not source.gaps:
+    if lists is None or not source.gaps:
         return cells, None
-    for name, read_gaps in (("inter_token_latencies", _as_stored), ("chunk_times", _between)):
-        if name in has:
-            texts = [row[0] for row in database.execute(f"SELECT {name} FROM result ORDER BY rowid")]
-            lists = [read_gaps(_list(source, name, i, text)) for i, text in enumerate(texts)]
-            return cells, _flat(lists)
-    return cells, None
+    texts = database.execute(f"SELECT {lists} FROM result ORDER BY rowid")
+    gaps = [_list(source, lists, number, text) for number, (text,) in enumerate(texts)]
+    gaps = gaps if _LISTS[lists] else [np.diff(times) for times in gaps]
+    offsets = np.concatenate(([0], np.cumsum([len(values) for values in gaps]))).astype(np.int64)
+    return cells, Gaps(np.concatenate(gaps), offsets)
 
 
 def _column(source: Source, name: str, values: Sequence[object]) -> Floats:
     for number, value in enumerate(values):
         if value is not None and (not isinstance(value, (int, float)) or abs(value) > _MOST):
             why = f"expected a number, got {str(value)[:40]!r}"
-            raise source.fail(why, f"result.{name}, row {number + 1}", files.WHOLE)
+            raise source.fail(why, f"result.{name}, row {number + 1}", WHOLE)
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
@@ -164,74 +115,3 @@ def _list(source: Source, name: str, number: int, text: object) -> Floats:
         return np.array(msgspec.json.decode(text if text else "[]", type=list[float]), dtype=np.float64)  # type: ignore[call-overload]
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise source.fail(f"is no list of numbers: {error}", f"result.{name}, row {number + 1}") from None
-
-
-def _as_stored(gaps: Floats) -> Floats:
-    return gaps
-
-
-def _between(times: Floats) -> Floats:
-    """Up to 1.3 the times of the chunks were stored."""
-    return np.diff(times)
-
-
-def _flat(lists: Sequence[Floats]) -> Gaps:
-    offsets = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int64)
-    return Gaps(np.concatenate(lists), offsets)
-
-
-def _table(cells: _Cells, errors: Bools, gaps: Gaps | None) -> Requests:
-    return tables.requests(
-        errors=errors,
-        ttft_s=cells["first_chunk_latency"],
-        e2e_s=cells["latency"],
-        output_tokens=cells["completion_tokens"],
-        input_tokens=cells.get("prompt_tokens"),
-        start_s=cells["start_time"],
-        gaps=gaps,
-        order="completion",
-    )
-
-
-# ---- what it says -------------------------------------------------------------------------
-
-
-def _duration(cells: _Cells) -> float | None:
-    """First start to last completion, failed requests included, as the tool has it."""
-    start, end = cells["start_time"], cells["completed_time"]
-    if not np.isfinite(start).any() or not np.isfinite(end).any():
-        return None
-    span = float(np.nanmax(end) - np.nanmin(start))
-    return span if span > 0 else None
-
-
-def _check(source: Source, summary: Doc, errors: Bools) -> None:
-    said = report.counts(summary)
-    failed = int(errors.sum())
-    if (said.attempted, said.failed) != (len(errors), failed):
-        why = (
-            f"contradicts {summary.source.name}: {len(errors)} rows with {failed} failed here,"
-            f" {said.attempted} requests with {said.failed} failed there"
-        )
-        raise source.fail(why, hint="keep the files of one run together")
-
-
-def _reported(source: Source, summary: Doc | None, facts: files.Facts) -> dict[str, ToolReported]:
-    beside = files.beside(source, "benchmark_percentile.json")
-    if beside is None or summary is None:
-        return {}
-    return report.reported(summary, report.percentiles(beside), facts.nearest_rank)
-
-
-def _notes(table: Requests, counts: Counts, errors: Bools, facts: files.Facts) -> list[str]:
-    notes = []
-    done = len(errors) - int(errors.sum())
-    if done != counts.completed:
-        notes.append(f"evalscope counts {done} completed, slo-gate {counts.completed}")
-    if facts.warmup:
-        notes.append(f"evalscope keeps no record of its {facts.warmup} warm-up requests")
-    if facts.number and facts.number > len(errors):
-        notes.append(f"{facts.number} requests were asked for, {len(errors)} are in the file")
-    if facts.load is not None and facts.load.request_rate is not None:
-        notes += bursts.slow_client(table, facts.load.request_rate)
-    return notes

@@ -8,10 +8,13 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "generic"
 TITLE = "generic rows"
@@ -49,15 +52,15 @@ def sniff(source: Source, /) -> bool:
     return _FOREIGN.isdisjoint(columns.head_columns(source))
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One run for each (run, concurrency, request_rate), in order of appearance.
+def decode(source: Source, /) -> Sequence[Told]:
+    """What is told of each (run, concurrency, request_rate), in order of appearance.
 
     Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
     means nothing, or a constant that changes within a run.
     """
     from . import run
 
-    return run.read(source)
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

@@ -43,6 +43,7 @@ class Batch(Struct, frozen=True):
     cells: Mapping[str, Sequence[Any]]
     size: int
     at: Callable[[int], str]
+    nested: tuple[str, ...] = ()  # columns that hold objects
 
 
 class Table(Struct, frozen=True, eq=False):
@@ -54,9 +55,10 @@ class Table(Struct, frozen=True, eq=False):
     texts: Mapping[str, list[str]]
     errors: list[str]  # "" is ok
     gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
-    told: frozenset[str]  # telltale columns that say something in some row
+    spoken: frozenset[str]  # telltale columns that say something in some row
     denied: tuple[str, str, str]  # column that contradicts an empty `error`, where, word nobody knows; or ""
     at: Callable[[int], str]
+    retries: int = 0  # at most, that a column counts of a request
 
 
 def convert(source: Source, batch: Batch) -> Table:
@@ -67,13 +69,15 @@ def convert(source: Source, batch: Batch) -> Table:
         return None if found is None or found.count(None) == batch.size else found
 
     numbers = {name: _numbers(source, name, found, batch) for name in NUMBERS if (found := cells(name))}
+    if "output_tokens" in batch.cells:  # empty in every row is a statement too: no token was made
+        numbers.setdefault("output_tokens", np.full(batch.size, np.nan))
     errors = [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size
     flags = {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))}
     cancelled = flags["cancelled"].tolist() if "cancelled" in flags else None
-    denied = telltales.denied(batch.cells, errors, cancelled)
+    denied = telltales.denied(batch.cells, batch.nested, errors, cancelled)
     return Table(
         batch.size,
-        {name: column for name, column in numbers.items() if not np.isnan(column).all()},
+        {n: column for n, column in numbers.items() if n == "output_tokens" or not np.isnan(column).all()},
         flags,
         {
             **{name: _texts(found) for name in (*TEXTS, "request_id") if (found := cells(name))},
@@ -81,9 +85,10 @@ def convert(source: Source, batch: Batch) -> Table:
         },
         errors,
         {name: _flat(source, name, found, batch) for name in GAP_COLUMNS if (found := cells(name))},
-        telltales.told(batch.cells),
+        telltales.spoken(batch.cells),
         (denied[0], batch.at(denied[1]), denied[2]) if denied else ("", "", ""),
         batch.at,
+        telltales.retries(batch.cells),
     )
 
 
@@ -98,7 +103,7 @@ def _numbers(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> F
     huge = np.isfinite(column) & (np.abs(column) > _MOST)
     if huge.any():
         row = int(np.argmax(huge))
-        raise source.fail(f"{name} is {column[row]:g}, which nothing measures", batch.at(row))
+        raise source.fail(f"{name} is {column[row]:g}, larger than any measurement", batch.at(row))
     return column
 
 
@@ -201,7 +206,8 @@ def merge(parts: Sequence[Table]) -> Table:
             )
             for n in used(p.gaps for p in parts)
         },
-        frozenset().union(*(p.told for p in parts)),
+        frozenset().union(*(p.spoken for p in parts)),
         next((p.denied for p in parts if p.denied[0]), ("", "", "")),
         at,
+        max((p.retries for p in parts), default=0),
     )

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 
-from ..source import Source
+from ..source import BROKEN, Source
 from . import telltales
 from .cells import (
     FLAGS,
@@ -30,21 +29,17 @@ from .cells import (
     merge,
 )
 
+_KEYS = 5_000  # more are no columns
 _BATCH = 50_000  # CSV rows converted at a time
 _HEAD_ROWS = 200
-_SAMPLED_ROWS = 20_000
-_WINDOWS, _WINDOW = 64, 65_536  # of a large file's bytes, where its column names are looked for
 
-_Fields = list[tuple[str, Any, Any]]  # name, type, default
-_FIELDS: _Fields = [
-    *((name, Number, None) for name in NUMBERS),
-    *((name, bool | float | str | None, None) for name in FLAGS),
-    *((name, str | int | float | None, None) for name in (*TEXTS, *ROW_TEXTS)),
-    *((name, Any, None) for name in ("error", *telltales.NAMES)),
-]
-_GAP_FIELDS: _Fields = [(name, list[float | None] | None, None) for name in GAP_COLUMNS]
-_Row = msgspec.defstruct("_Row", _FIELDS)
-_GapRow = msgspec.defstruct("_GapRow", _GAP_FIELDS, bases=(_Row,))  # else gaps are skipped undecoded
+_Scalar = int | float | str | bool | None
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(NUMBERS, Number),
+    **dict.fromkeys(FLAGS, bool | float | str | None),
+    **dict.fromkeys((*TEXTS, *ROW_TEXTS), str | int | float | None),
+    "error": Any,
+}
 
 
 def head_columns(source: Source) -> tuple[str, ...]:
@@ -108,64 +103,151 @@ def by_line(source: Source) -> bool:
 
 
 def _json(source: Source, gaps: bool) -> Iterator[Batch]:
-    kind = _GapRow if gaps else _Row
-    if spelled := _other_spellings(source):
-        more: _Fields = [(f"spelled_{n}", Any, None) for n in range(len(spelled))]
-        names = {field: name for (field, _, _), name in zip(more, spelled, strict=True)}
-        kind = msgspec.defstruct("_SpelledRow", more, bases=(kind,), rename=names)
-    fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    chunks: Iterable[list[Struct]]
-    if source.shape == "array":
-        chunks, place = [source.array(kind)], "element"
-    elif by_line(source):
-        chunks, place = source.lines(kind), "line"
-    else:
-        # Indented objects: rare and small, so decoding them twice does not matter.
-        whole = msgspec.json.encode([doc.fields for doc in source.docs()])
-        chunks, place = [_decoded(source, whole, kind)], "object"
-    before = 0
-    for rows in chunks:
-        cells = {name: list(map(attrgetter(field), rows)) for field, name in fields.items()}
-        yield Batch(cells, len(rows), _place(source, place, before))
-        before += len(rows)
-
-
-def _other_spellings(source: Source) -> list[str]:
-    """Telltale columns under names that are no field of `_Row` (`statusCode`), in rows all over the file.
-
-    Every row of a file of up to 4 MB is looked at; of a larger one 4 MB of lines, or every n-th element.
-    """
-    keys: dict[str, None] = {}
-    for row in _sampled(source):
-        try:
-            keys |= dict.fromkeys(msgspec.json.decode(row, type=dict[str, msgspec.Raw]))
-        except (msgspec.MsgspecError, UnicodeDecodeError):  # cut by a window, or one that load() reports
-            continue
-    return [name for name in keys if name not in telltales.NAMES and telltales.named(name)]
-
-
-def _sampled(source: Source) -> Iterator[bytes | msgspec.Raw]:
+    schema = _Schema(source, gaps)
     if source.shape == "array":
         elements = source.array(msgspec.Raw)
-        yield from elements[:: len(elements) // _SAMPLED_ROWS + 1]
+        yield schema.batch([bytes(element) for element in elements], "element", 0)
     elif by_line(source):
-        data, size = source.data, len(source.data)
-        whole = size <= _WINDOWS * _WINDOW
-        for n in range(1 if whole else _WINDOWS):
-            start = n * (size - _WINDOW) // (_WINDOWS - 1)
-            start = data.find(b"\n", start) + 1 if n else 0
-            end = size if whole else data.find(b"\n", min(start + _WINDOW, size - 1))
-            yield from bytes(data[start : end if end > 0 else size]).split(b"\n")
+        before = 0
+        for at, chunk in source.chunks():
+            batch = schema.lines(at, chunk, before)
+            yield batch
+            before += batch.size
     else:
-        for doc in source.docs():
-            yield msgspec.json.encode(doc.fields)
+        # Indented objects: rare and small, so decoding them twice does not matter.
+        yield schema.batch([msgspec.json.encode(doc.fields) for doc in source.docs()], "object", 0)
 
 
-def _decoded(source: Source, data: bytes, kind: type[Struct]) -> list[Struct]:
-    try:
-        return msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
-    except msgspec.MsgspecError as error:
-        raise source.fail(f"is no list of rows: {error}") from None
+class _Schema:
+    """Which keys the rows have had so far, as a struct that refuses every other key.
+
+    Rows with another key are looked at again, so that no telltale column escapes, wherever in the file it
+    begins; what is no telltale costs next to nothing.
+    """
+
+    def __init__(self, source: Source, gaps: bool) -> None:
+        self.source = source
+        self.ours = _TYPES | dict.fromkeys(GAP_COLUMNS, list[float | None] | None if gaps else msgspec.Raw)
+        self.seen: dict[str, Any] = {}  # key -> what it may hold
+        self.decoder: msgspec.json.Decoder[Any] = self._struct()
+
+    def _struct(self) -> msgspec.json.Decoder[Any]:
+        names = {f"key_{number}": key for number, key in enumerate(self.seen)}
+        fields = [(field, self.seen[key], msgspec.UNSET) for field, key in names.items()]
+        kind = msgspec.defstruct("_Row", fields, rename=names, forbid_unknown_fields=True)
+        return msgspec.json.Decoder(kind)
+
+    def lines(self, at: int, chunk: memoryview, before: int) -> Batch:
+        """The rows of some lines. Raises InputError for a line that is broken or repeats a key."""
+        try:
+            rows = self.decoder.decode_lines(chunk)
+        except BROKEN:
+            self._learn(bytes(chunk).split(b"\n"))
+            try:
+                rows = self.decoder.decode_lines(chunk)
+            except BROKEN:
+                rows = self.source.line_by_line(self.decoder, at, chunk)
+        return self._columns(rows, "line", before, [bytes(chunk)])
+
+    def batch(self, texts: list[bytes], place: str, before: int) -> Batch:
+        """The same of objects that were told apart already."""
+        self._learn(texts)
+        rows = []
+        for number, text in enumerate(texts):
+            try:
+                rows.append(self.decoder.decode(text))
+            except BROKEN as error:
+                why = str(error)
+                raise self.source.fail(why[:1].lower() + why[1:], f"{place} {number + 1}") from None
+        return self._columns(rows, place, before, texts)
+
+    def _learn(self, texts: Iterable[bytes]) -> None:
+        """Add the keys of these rows, each with what it may hold."""
+        for text in texts:
+            try:
+                fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            except (*BROKEN, UnicodeDecodeError):  # reported with its line where it is read
+                continue
+            for key, raw in fields.items():
+                kind = self.ours[key] if key in self.ours else _kind(key, raw)
+                if self.seen.get(key, kind) is not kind:
+                    kind = Any  # a scalar in one row, an object in another
+                self.seen[key] = kind
+        if len(self.seen) > _KEYS:
+            raise self.source.fail(f"has more than {_KEYS:,} different keys", hint="write one row a request")
+        self.decoder = self._struct()
+
+    def _columns(self, rows: list[Any], place: str, before: int, texts: list[bytes]) -> Batch:
+        cells: dict[str, list[Any]] = {}
+        nested = []
+        keys = 0  # in all rows
+        for number, (key, kind) in enumerate(self.seen.items()):
+            column = list(map(attrgetter(f"key_{number}"), rows))
+            unset = column.count(msgspec.UNSET)
+            keys += len(column) - unset
+            if unset == len(column):
+                continue
+            if kind is Any or kind is msgspec.Raw:
+                keys += sum(map(_keys_inside, column))
+            other = key not in self.ours and not telltales.is_read(key)
+            if kind is not msgspec.Raw and (not other or kind is Any):
+                cells[key] = [None if c is msgspec.UNSET else c for c in column] if unset else column
+            if other and kind is Any:
+                nested.append(key)
+        if sum(text.count(b'":') - text.count(b'\\":') for text in texts) != keys:
+            self._refuse_doubled(texts, place, before)
+        return Batch(cells, len(rows), _place(self.source, place, before), tuple(nested))
+
+    def _refuse_doubled(self, texts: Iterable[bytes], place: str, before: int) -> None:
+        """Of a key that stands twice, JSON keeps the last: an error could hide behind it."""
+        import json  # only where the keys do not add up
+
+        number = before
+        for text in texts:
+            for line in text.split(b"\n") if place == "line" else (text,):
+                if not line.strip():
+                    continue
+                try:
+                    json.loads(line, object_pairs_hook=_once)
+                except _Doubled as key:
+                    why = f'the key "{key}" stands twice in one row, and only one of them can be meant'
+                    where = _place(self.source, place, number)(0)
+                    raise self.source.fail(why, where, "write each key once") from None
+                except ValueError:
+                    pass
+                number += 1
+
+
+def _kind(key: str, raw: msgspec.Raw) -> Any:
+    """What a column that is not ours may hold: decoded where it may tell of failures, else passed over."""
+    if telltales.is_read(key):
+        return Any
+    first = bytes(memoryview(raw)[:1])
+    if first not in (b"{", b"["):
+        return _Scalar
+    return Any if b"{" in bytes(raw) else msgspec.Raw
+
+
+class _Doubled(Exception):  # noqa: N818 - says which key
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Doubled(next(key for key in keys if keys.count(key) > 1))
+    return found
+
+
+def _keys_inside(cell: object) -> int:
+    """How many keys stand in a nested cell."""
+    if isinstance(cell, msgspec.Raw):
+        raw = bytes(cell)
+        return raw.count(b'":') - raw.count(b'\\":')
+    if isinstance(cell, dict):
+        return len(cell) + sum(map(_keys_inside, cell.values()))
+    return sum(map(_keys_inside, cell)) if isinstance(cell, list) else 0
 
 
 def _place(source: Source, what: str, before: int) -> Callable[[int], str]:
@@ -200,7 +282,7 @@ def _header(source: Source) -> tuple[tuple[str, ...], str]:
 
 def _csv(source: Source) -> Iterator[Batch]:
     names, delimiter = _header(source)
-    ours = {name for name in names if name in KNOWN or telltales.named(name)}
+    ours = {name for name in names if name in KNOWN or telltales.tells(name)}
     twice = sorted(name for name in ours if names.count(name) > 1)
     if twice:
         raise source.fail(f'the column "{twice[0]}" is there twice', "line 1", "keep one of them")
@@ -243,6 +325,11 @@ def _lines(source: Source) -> Iterator[str]:
 
 
 def _csv_batch(names: Sequence[str], rows: list[list[str]], numbers: list[int]) -> Batch:
-    cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    cells = {
+        name: column
+        for name, column in columns
+        if name in KNOWN or telltales.tells(name) or telltales.counts_retries(name)
+    }
     lines = np.array(numbers)
     return Batch(cells, len(rows), lambda row: f"line {lines[row]}")

@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ...model import Bools, Floats, Gaps, Load, Requests, Run, Status
-from .. import bursts, tables
+from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
+from .. import tables
 from ..source import Source
+from ..told import Told
 from . import NAME, telltales
 from . import cells as _cells
 from . import columns as _columns
@@ -49,12 +50,12 @@ class _Rows(Struct, frozen=True, eq=False):
     gaps_s: Floats | None
     gap_counts: Floats | None  # a row; NaN where it has no list
     definitions: Mapping[str, str]
-    unsuitable: Mapping[str, str]
+    doubts: tuple[Doubt, ...]
     notes: tuple[str, ...]
 
 
-def read(source: Source) -> Sequence[Run]:
-    """One run for each (run, concurrency, request_rate), in order of appearance.
+def decode(source: Source) -> Sequence[Told]:
+    """What is told of each (run, concurrency, request_rate), in order of appearance.
 
     Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
     means nothing, or a constant that changes within a run.
@@ -69,7 +70,7 @@ def read(source: Source) -> Sequence[Run]:
     _refuse_hidden_failures(source, table, columns)
     rows = _in_base_units(source, table, columns)
     kind = {"text": "csv", "array": "json"}.get(source.shape, "jsonl")
-    return tuple(_run(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
+    return tuple(_told(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
 
 
 # ---- the whole file -----------------------------------------------------------------------
@@ -93,12 +94,12 @@ def _in_base_units(source: Source, table: _cells.Table, columns: Sequence[str]) 
         times_s["e2e"] = times_s["ttft"] + _sums(gaps_s, lengths)
         definitions["e2e"] = f"{named['ttft']} + the sum of {gap_name}"
         notes = (*notes, "E2E is TTFT + the sum of the gaps, because there is no e2e column")
-    if {"ttft", "e2e"} <= times_s.keys() and "output_tokens" in table.numbers:
+    if {"ttft", "e2e"} <= times_s.keys() and _recorded(table, "output_tokens"):
         definitions["tpot"] = "(E2E - TTFT) / (output_tokens - 1)"
     if gap_name:
         definitions["itl"] = f"the list {gap_name}"
-    unsuitable = _unsuitable(times_s, table, columns)
-    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, unsuitable, notes)
+    doubts = tuple(_absent(times_s, table, columns))
+    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, doubts, notes)
 
 
 def _only(
@@ -122,19 +123,24 @@ def _sums(values: Floats, lengths: Floats) -> Floats:
     return np.where(np.isnan(lengths), np.nan, sums)
 
 
-def _unsuitable(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> dict[str, str]:
-    reasons = {}
-    for metric in ("ttft", "e2e"):
-        if metric not in times_s:
-            reasons[metric] = f"no row has {metric}_s; write that column (or _ms, _us, _ns)"
+def _recorded(table: _cells.Table, name: str) -> bool:
+    return name in table.numbers and bool(np.isfinite(table.numbers[name]).any())
+
+
+def _absent(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> Iterator[Doubt]:
+    """What no row has, and which column would give it."""
     missing = [f"{metric}_s" for metric in ("ttft", "e2e") if metric not in times_s]
-    if "output_tokens" not in table.numbers:
+    for name in missing:
+        why = f"no row has {name}; write that column (or _ms, _us, _ns)"
+        yield Doubt(Why.ABSENT, (name[:-2],), why)
+    if not _recorded(table, "output_tokens"):
         missing.append("output_tokens")
     if missing:
-        reasons["tpot"] = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
+        why = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
+        yield Doubt(Why.ABSENT, ("tpot",), why)
     if not any(name in columns or name in table.gaps for name in _cells.GAP_COLUMNS):
-        reasons["itl"] = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
-    return reasons
+        why = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
+        yield Doubt(Why.NO_GAPS, ("itl",), why)
 
 
 # ---- names --------------------------------------------------------------------------------
@@ -159,7 +165,7 @@ def _near(name: str) -> str | None:
     if name in _cells.KNOWN:
         return None
     lower = telltales.snake(name)
-    if telltales.named(name):
+    if telltales.tells(name):
         return "error"
     stem, _, unit = lower.rpartition("_")
     unit = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "millis": "ms"}.get(unit, unit)
@@ -206,9 +212,12 @@ def _refuse_hidden_failures(source: Source, table: _cells.Table, columns: Sequen
         raise source.fail(f'the column "{wrong}" is not read: the name is error', hint=hint)
     if "error" in columns or any(table.errors):
         return
-    if told := sorted(table.told):
-        why = f'the column "{told[0]}" may tell of failures, and there is no column error'
+    if spoken := sorted(table.spoken):
+        why = f'the column "{spoken[0]}" may tell of failures, and there is no column error'
         raise source.fail(why, hint=hint)
+    if column:
+        said = f'says "{word}", which is not known as a success' if word else "says that the row failed"
+        raise source.fail(f'"{column}" {said}, and there is no column error', at, hint)
 
 
 # ---- one run ------------------------------------------------------------------------------
@@ -261,33 +270,30 @@ def _load(source: Source, concurrency: str | float, rate: str | float, at: Calla
     return Load(burst=True) if isinstance(rate, float) else None
 
 
-def _run(
+def _told(
     source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: NDArray[np.int64]
-) -> Run:
+) -> Told:
     table = rows.table
     errors = [table.errors[row] for row in picked.tolist()]
     part = _requests(rows, picked, errors)
-    said = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
-    streaming, suspicions, odd = bursts.judge(part)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    constant = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
+    return Told(
         format=kind,
-        tool=said["tool"] or NAME,
         evidence=part,
-        counts=tables.counts(part),
-        tool_version=said["tool_version"],
-        model=said["model"],
-        hardware=said["hardware"],
-        session=said["session"],
+        retries=table.retries,  # one row is one attempt, unless a column says otherwise
+        tool=constant["tool"] or NAME,
+        version=constant["tool_version"],
+        model=constant["model"],
+        hardware=constant["hardware"],
+        session=constant["session"],
         load=load,
         duration_s=_duration_s(part),
-        prompts=len(set(prompts)) if (prompts := _each(table, "prompt", picked)) else None,
-        total_output_tokens=tables.output_total(part),
+        prompts=tables.different(_each(table, "prompt", picked) or ()),
+        has_gaps=True,  # _absent says where no row has them
         definitions=rows.definitions,
-        streaming=streaming,
-        unsuitable={**_suspicions(part), **suspicions, **rows.unsuitable},
-        notes=(*((f"run {run}",) if run else ()), *tables.failure_note(part, errors), *rows.notes, *odd),
+        messages=errors,
+        doubts=(*_led_by_ttft(part), *rows.doubts),
+        notes=(*((f"run {run}",) if run else ()), *rows.notes),
     )
 
 
@@ -357,12 +363,12 @@ def _duration_s(part: Requests) -> float | None:
     return duration if duration > 0 else None
 
 
-def _suspicions(part: Requests) -> dict[str, str]:
+def _led_by_ttft(part: Requests) -> Iterator[Doubt]:
     """Why not to judge ITL although there is a list of gaps."""
     if part.gaps is None or part.ttft_s is None:
-        return {}
+        return
     some = (part.status == Status.COMPLETED) & (np.diff(part.gaps.offsets) > 0)
     first = part.gaps.values_s[part.gaps.offsets[:-1][some]]
     if some.any() and np.mean(first == part.ttft_s[some]) > 0.5:
-        return {"itl": "the first gap of most requests is their TTFT; leave it out of the itl list"}
-    return {}
+        why = "the first gap of most requests is their TTFT; leave it out of the itl list"
+        yield Doubt(Why.DEFINITION, ("itl",), why)

@@ -145,12 +145,13 @@ def _told(rows: Sequence[_Row], facts: _Facts, stats: Doc | None) -> Told:
     hidden = () if any_token or not any(row.num_tokens_output_reasoning for row in rows) else ("ttft", "tpot")
     retries = _retries(rows)
     repeated = tuple(_repeated(retries))
+    marks = {"failed": np.array([bool(row.retries) for row in rows])} if repeated else {}
     partial = sum(row.error is not None and row.time_to_last_token is not None for row in rows)
     stated = _summaries(stats) if stats else {}
     return Told(
         format="llmeter responses",
         tool=TITLE,
-        evidence=replace(table, ids=ids if len(ids) == len(rows) else None),
+        evidence=replace(table, ids=ids if len(ids) == len(rows) else None, doubted=marks),
         retries=0 if retries else facts.retries,
         retries_with=_RETRIES_WITH,
         asked=facts.asked,

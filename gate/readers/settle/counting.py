@@ -32,6 +32,9 @@ def counts_agree(case: Case) -> Iterator[Finding]:
     if stated.completed is not None and stated.failed is not None:
         both = stated.completed + stated.failed
     total = stated.attempted if stated.attempted is not None else both
+    if both is not None and both != total:
+        why = f"contradicts itself: {stated.completed} completed and {stated.failed} failed are not {total}"
+        raise case.source.fail(why, stated.where, AGAIN)
     if total is not None and total != mine.attempted:
         why = f"contradicts itself: it counts {total} requests, and {mine.attempted} have a row"
         raise case.source.fail(why, stated.where, AGAIN)
