@@ -33,6 +33,7 @@ RULES: Mapping[str, Rule] = {
     "tail": answers.tail,
     "gaps": answers.gaps,
     "percentiles": statistics.percentiles,
+    "tokens counted once": statistics.tpot_counts_tokens_once,
     "pace": client.pace,
     "tool's goodput": client.tool_goodput,
 }
