@@ -100,6 +100,7 @@ def _run(
         notes=tuple(dict.fromkeys((*failures, *notes))),
         caveats=dict.fromkeys(("error_rate", "goodput"), hidden) if told.hides_stream_errors else {},
         tokenizer=told.tokenizer,
+        columns=told.columns,
         prompts=told.prompts,
     )
 
