@@ -67,11 +67,7 @@ def _silent(output_tokens: Floats | None, ttft_s: Floats | None, e2e_s: Floats |
     """Rows without an output token: a count of 0, and no count at all where no row shows a token.
 
     A first token is one: rows that have a TTFT and no count are not silent, their count is unknown. It is
-<<<<<<< HEAD
     none where tools write the E2E for it, as for each embedding.
-=======
-    none where tools write the E2E for it, as in each answer of an embedding.
->>>>>>> 652ebfc (inference-perf tells instead of making its runs: its own validation.json, lost and repeated requests, bursts behind its tail, a stage kept as YAML; TPOT by the means is one rule for all)
     """
     if output_tokens is None:
         return None
