@@ -12,8 +12,6 @@ from msgspec import Struct
 from ..errors import InputError
 from .source import Source
 
-_MOST = 1000  # files of one run
-
 
 class Kind(Struct, frozen=True):
     """One kind of file a tool writes: known by its keys, its header, or how it begins where it is no JSON."""
@@ -24,8 +22,9 @@ class Kind(Struct, frozen=True):
     without: frozenset[str] = frozenset()  # and none of these
     within: tuple[str, frozenset[str]] | None = None  # and under this key one of these keys at least
     header: frozenset[str] = frozenset()  # cells of a CSV's first line
-    begins: str = ""  # a pattern of how a text or binary file begins, or what is cut short
-    array: bool = False  # a list, known by the keys of its first element or by how it begins
+    # A pattern of how a text or binary file begins, or what is cut short; any file's where no keys are named.
+    begins: str = ""
+    array: bool = False  # keys are those of the first element of a list
     no_result: str = ""  # what it holds, where that is no result: "is the configuration of an AIPerf run"
 
 
@@ -36,7 +35,7 @@ def kind_of(source: Source, kinds: Sequence[Kind]) -> Kind | None:
 
 def _fits(source: Source, kind: Kind) -> bool:
     shape = source.shape
-    if shape in ("broken", "text", "binary") or (shape == "array" and kind.array and kind.begins):
+    if shape in ("broken", "text", "binary") or not (kind.keys or kind.any_of or kind.header):
         if kind.header and shape == "text":
             return kind.header <= set(source.header)
         if not kind.begins:
@@ -47,7 +46,7 @@ def _fits(source: Source, kind: Kind) -> bool:
     if kind.header or (shape == "array") is not kind.array or shape not in ("object", "objects", "array"):
         return False
     keys = source.keys
-    if not (kind.keys or kind.any_of) or not keys >= kind.keys or keys & kind.without:
+    if not keys >= kind.keys or keys & kind.without:
         return False
     if kind.any_of and not keys & kind.any_of:
         return False
@@ -65,6 +64,10 @@ def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:
 
 def _before(name: str, usual: str) -> str | None:
     """What stands before a kind's usual name; None where the name does not end so."""
+    if "*" in usual:  # "detail*.txt": what stands before and behind "detail"
+        start, end = usual.split("*")
+        at = name.rfind(start)
+        return f"{name[:at]}*{name[at + len(start) : -len(end)]}" if at >= 0 and name.endswith(end) else None
     start, number, end = usual.partition("#")
     if not usual or not name.endswith(end if number else start):
         return None
@@ -80,19 +83,9 @@ def beside(source: Source, kinds: Sequence[Kind], name: str) -> Source | None:
     where = place(source, kinds)
     if isinstance(where, str):
         return None
-    return source.beside(where[1] + name) or source.beside(f"{where[1]}{name}.gz")
-
-
-def numbered(source: Source, kinds: Sequence[Kind], *usual: Kind) -> list[Source]:
-    """The run's files of the `usual` kinds, whose names hold a number: from 0 to the first missing."""
-    files: list[Source] = []
-    while len(files) < _MOST:
-        names = (kind.name.replace("#", str(len(files))) for kind in usual)
-        file = next((file for name in names if (file := beside(source, kinds, name))), None)
-        if file is None:
-            break
-        files.append(file)
-    return files
+    before, _, after = where[1].partition("*")
+    name = before + name.replace("*", after)
+    return source.beside(name) or source.beside(f"{name}.gz")
 
 
 def companions(
@@ -105,13 +98,14 @@ def companions(
     `same` says whether two files of other names are one run's, by their content.
     """
     known = {source: kind for source in sources if (kind := kind_of(source, kinds))}
+    places = {source: place(source, kinds) for source in known}
     results = [source for kind in kinds for source in known if known[source] is kind and not kind.no_result]
     taken: dict[Source, str] = {}
     for number, source in enumerate(results):
         for richer in results[:number]:
             if known[richer] is known[source] or richer in taken:
                 continue
-            if place(source, kinds) == place(richer, kinds) or same(richer, source):
+            if places[source] == places[richer] or same(richer, source):
                 taken[source] = f"its requests are in {richer.name}, which is read"
     return taken | {source: kind.no_result for source, kind in known.items() if kind.no_result and results}
 

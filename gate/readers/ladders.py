@@ -27,18 +27,22 @@ def ladder(
     return Summary(known, mean, low, high, n)
 
 
-def check(source: Stored, metric: str, summary: Summary, rounding_s: float = 0.0) -> None:
+def check(
+    source: Stored, metric: str, summary: Summary, rounding_s: float = 0.0, *, negative: bool = False
+) -> None:
     """Raises InputError where percentiles fall, are beyond 0 to 100, or a value is negative.
 
-    `rounding_s`: values are known to within this.
+    `rounding_s`: values are known to within this. `negative`: they may be, because the tool's formula is.
     """
     named = metric.upper()
     if any(not 0 <= percent <= 100 for percent, _ in summary.percentiles):
         raise source.fail(f"states a percentile of {named} that is not between 0 and 100", hint=_AGAIN)
     rising = [v for v in (summary.min, *(v for _, v in summary.percentiles), summary.max) if v is not None]
-    if any(value < 0 for value in (*rising, summary.mean or 0.0)):
+    if not negative and any(value < 0 for value in (*rising, summary.mean or 0.0)):
         raise source.fail(f"states a negative time for {named}", hint=_AGAIN)
-    if any(later < earlier * (1 - _ROUNDING) - 2 * rounding_s for earlier, later in pairwise(rising)):
+    if any(
+        later < earlier - abs(earlier) * _ROUNDING - 2 * rounding_s for earlier, later in pairwise(rising)
+    ):
         raise source.fail(f"contradicts itself: a higher percentile of {named} is lower", hint=_AGAIN)
 
 

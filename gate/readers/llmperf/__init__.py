@@ -68,7 +68,6 @@ DEFINITIONS: Mapping[str, str] = {
 KINDS = (
     Kind(
         "_individual_responses.json",
-        array=True,
         begins=r'(?=.*"inter_token_latency_s"\s*:)\s*\[.*"request_output_throughput_token_per_s"\s*:',
     ),
     Kind("_summary.json", frozenset(("version", "results_ttft_s_mean"))),
