@@ -189,8 +189,7 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         _seconds(options["timeout"], "--timeout"),
         options["max_failures"],
     )
-    how = How(options["tool"], tuple(options["stated"]), needs_gaps(policy), tuple(options["columns"]))
-    return asked, how
+    return asked, How(options["tool"], tuple(options["stated"]), needs_gaps(policy))
 
 
 def _split(command: str | None) -> tuple[str, ...]:

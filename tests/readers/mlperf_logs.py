@@ -15,7 +15,7 @@ from tests.conftest import FIXTURES
 
 CASES = FIXTURES / "mlperf"
 SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
-EVERY = {"ttft", "tpot", "itl", "e2e", "error_rate"}
+EVERY = {"ttft", "tpot", "itl", "e2e", "error_rate", "throughput"}
 VALUE = re.compile(r'"key": "([^"]+)", "value": ?(.*?), "time_ms"')
 
 

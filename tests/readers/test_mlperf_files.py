@@ -62,8 +62,8 @@ def test_runs_of_one_folder_are_told_apart_by_their_prefix(tmp_path: Path) -> No
         shutil.copy(CASES / "typical" / name[2:], tmp_path / name)
     covered = mlperf.companions([source(tmp_path / name) for name in names])
     assert {file.name: why for file, why in covered.items()} == {
-        f"a_{SUMMARY}": f"is of the run of a_{DETAIL}, which is read",
-        f"b_{SUMMARY}": f"is of the run of b_{DETAIL}, which is read",
+        f"a_{SUMMARY}": f"its requests are in a_{DETAIL}, which is read",
+        f"b_{SUMMARY}": f"its requests are in b_{DETAIL}, which is read",
     }
 
 
@@ -219,14 +219,22 @@ def test_a_summary_without_one_line_is_an_input_error_or_consistent(tmp_path: Pa
         ("Scenario : Server", "Scenario : Interactive", 'scenario is "Interactive"'),
         ("Result is : VALID", "Result is : GOOD", 'result is "GOOD"'),
         ("99.00 percentile latency (ns)   : ", "99.00 percentile latency (ns)   : x", "expected a number"),
-        ("99.00 percentile latency (ns)   : ", "99.00 percentile latency (ns)   : 9", "do not ascend"),
-        ("Min latency (ns)                : ", "Min latency (ns)                : -", "negative number"),
+        (
+            "99.00 percentile latency (ns)   : ",
+            "99.00 percentile latency (ns)   : 9",
+            "a higher percentile of E2E is lower",
+        ),
+        (
+            "Min latency (ns)                : ",
+            "Min latency (ns)                : -",
+            "negative time for E2E",
+        ),
         (
             "Max latency (ns)                : ",
             "Max latency (ns)                : nan #",
             "expected a number",
         ),
-        ("99.90 percentile latency", "999.0 percentile latency", "outside 0 to 100"),
+        ("99.90 percentile latency", "999.0 percentile latency", "not between 0 and 100"),
         ("99.90 percentile latency", "9.9.0 percentile latency", None),
         ("samples_per_query : 1", "samples_per_query : 1.5", "expected a count"),
         ("min_query_count : 100", "min_query_count : -100", "expected a count"),
@@ -252,8 +260,8 @@ def test_a_summary_that_cannot_be_is_an_error(
         ("result_query_count", '"many"', "expected a number"),
         ("result_validity", "true", 'result is "Yes"'),
         ("result_99.00_percentile_latency_ns", "nan", "missing or no number"),
-        ("result_99.00_percentile_latency_ns", "1", "do not ascend"),
-        ("result_first_token_min_latency_ns", "-5", "negative number"),
+        ("result_99.00_percentile_latency_ns", "1", "a higher percentile of E2E is lower"),
+        ("result_first_token_min_latency_ns", "-5", "negative time for TTFT"),
         ("result_completed_samples_per_sec", "inf", None),
         ("num_errors", "[]", "expected a number"),
     ],

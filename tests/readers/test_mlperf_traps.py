@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load
+from gate.model import Aggregate, Load, Why
 from gate.readers import mlperf, runs_of
 from tests.readers.mlperf_logs import (
     CASES,
@@ -32,7 +32,9 @@ def test_one_token_answers_leave_the_run_valid_and_its_tpot_unsuitable() -> None
     assert said["result_time_to_output_token_min"] == -74025
     for name in (SUMMARY, DETAIL, f"{TRACE}.gz"):
         run = read(CASES / "failures" / name)
-        assert set(run.doubted) == {"itl", "tpot", "error_rate"}
+        assert set(run.doubted) == {"itl", "tpot", "error_rate", "attempted"}
+        (hidden,) = (doubt for doubt in run.doubts if "attempted" in doubt.of)
+        assert (hidden.code, hidden.requests) == (Why.NO_TOKENS, 19)
         assert "19 samples had one token or none" in run.doubted["error_rate"]
         assert any('19 x "Number of tokens need to be greater than 1"' in note for note in run.notes)
     assert "19 samples" in read(CASES / "failures" / DETAIL).doubted["tpot"]
@@ -178,7 +180,7 @@ def test_answers_that_do_not_stream_are_not_judged_by_ttft(tmp_path: Path) -> No
     )
     (tmp_path / DETAIL).write_text(log, encoding="utf-8")
     run = read(tmp_path / TRACE)
-    assert "first tokens come with the whole answer" in run.doubted["ttft"]
+    assert "came in one piece" in run.doubted["ttft"]
     assert "tpot" in run.doubted
     assert "e2e" not in run.doubted
     assert run.counts.completed == 830

@@ -7,12 +7,16 @@ from 5.1 to 6.0.17. A run that LoadGen calls INVALID is never judged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "mlperf"
 TITLE = "MLPerf LoadGen"
@@ -53,57 +57,50 @@ DEFINITIONS: Mapping[str, str] = {
     "tpot": "(latency - first token latency) // (n_tokens - 1) in whole ns; a sample of one token gets"
     " a TPOT of 0 or less and counts as good",
 }
-LOG_NAME = r"(?P<prefix>.*)(?P<what>summary|detail|trace|accuracy)(?P<suffix>.*)\.(?:txt|json)"
+_MARKS = r'\{"name":"GenerateLoadableSets"|\{"name":"GenerateQueries"|"args":\{"sample_seq":'
 _DETAIL = r":::MLLOG \{.{0,60}loadgen_version"  # its first line; MLPerf Training logs differ
-_SUMMARY = r"=+\s*MLPerf Results Summary\s*=+"
-NO_RESULTS = r"\s*(?:No warnings encountered|\d+ warnings? encountered|No errors encountered)"
-_TRACE_HEAD = '{"traceEvents":['
-_TRACE_MARKS = ('{"name":"GenerateLoadableSets"', '{"name":"GenerateQueries"', '"args":{"sample_seq":')
+_OF_ACCURACY = "is of an accuracy run and holds no latency"
+TRACE = Kind("trace*.json", begins=rf'\s*\{{"traceEvents":\[.*(?:{_MARKS})')
+DETAIL = Kind("detail*.txt", begins=_DETAIL)
+SUMMARY = Kind("summary*.txt", begins=r"\s*=+\s*MLPerf Results Summary\s*=+")
+KINDS = (
+    Kind(
+        "detail*.txt",
+        begins=_DETAIL + r'.*"effective_test_mode", "value": ?"AccuracyOnly"',
+        no_result=_OF_ACCURACY,
+    ),
+    TRACE,
+    DETAIL,
+    SUMMARY,
+    Kind(
+        "summary*.txt",
+        begins=r"\s*(?:No warnings encountered|\d+ warnings? encountered|No errors encountered)",
+        no_result=_OF_ACCURACY,
+    ),
+    Kind(
+        "accuracy*.json",
+        begins=r'\s*\[.*"seq_id".*"qsl_idx"',
+        no_result="holds LoadGen's answers, not a result; its token counts are read with the trace",
+    ),
+)
 
 
 def sniff(source: Source, /) -> bool:
-    """Whether LoadGen wrote it: summary, detail, trace or accuracy log."""
-    return kind(source) is not None
+    """Whether LoadGen wrote it. An empty log has only its name: LoadGen opens them all at the start."""
+    if source.shape == "empty" and source.path is not None:
+        return source.path.name.startswith("mlperf_log_") and kinds.place(source, KINDS) != str(source.path)
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Sequence[Told]:
     """The one run. Raises InputError when a log is empty, cut short or contradicts itself or another."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Of the logs of one run all but the richest: trace, then detail, then summary; accuracy runs."""
-    from . import files
-
-    return files.companions(sources)
-
-
-def kind(source: Source) -> str | None:
-    """summary, detail, trace or accuracy; None for another tool's file.
-
-    A trace is not JSON (it doubles quotes), so it arrives as shape broken. An empty file has only
-    its name: LoadGen opens its logs at the start and fills the summary at the end of a run.
-    """
-    shape = source.shape
-    if shape == "empty":
-        name = file_name(source)
-        found = re.fullmatch(LOG_NAME, name)
-        return found["what"] if found and name.startswith("mlperf_log_") else None
-    if shape == "text":
-        head = source.head
-        if re.match(_DETAIL, head):
-            return "detail"
-        return "summary" if re.match(_SUMMARY, head.lstrip()) or re.match(NO_RESULTS, head) else None
-    head = source.head.lstrip()
-    if shape in ("broken", "object") and head.startswith(_TRACE_HEAD):
-        return "trace" if any(mark in head for mark in _TRACE_MARKS) else None
-    if shape == "array" and '"seq_id"' in head and '"qsl_idx"' in head:
-        return "accuracy"
-    return None
-
-
-def file_name(source: Source) -> str:
-    """The name without folder and .gz; empty for stdin."""
-    return "" if source.path is None else source.path.name.removesuffix(".gz")
+    covered = dict(kinds.companions(sources, KINDS))
+    accuracy = {kinds.place(source, KINDS) for source, why in covered.items() if why == _OF_ACCURACY}
+    return covered | {source: _OF_ACCURACY for source in sources if kinds.place(source, KINDS) in accuracy}

@@ -12,7 +12,7 @@ import numpy as np
 from ...model import Floats, Requests
 from .. import tables
 from ..source import Source
-from .said import WHOLE
+from .log import ONE_RUN, WHOLE
 
 _EVENT = re.compile(rb'\{"name":"(Sample|Token|Token_Latency)",[^\n]*?"ph":\s*"[bC]"[^\n]*')
 _SAMPLE = re.compile(
@@ -62,7 +62,7 @@ def read(source: Source) -> Trace:
         elif name == b"Token":
             by_seq[int(found[3])] = int(found[5])
         elif int(found[3]) in samples:
-            raise source.fail(f"contradicts itself: sample {int(found[3])} completes twice")
+            raise source.fail(f"contradicts itself: sample {int(found[3])} completes twice", hint=WHOLE)
         else:
             samples[int(found[3])] = (at, int(found[4]), int(found[5]))
     if not samples:
@@ -85,7 +85,9 @@ def _joined(
         firsts.append(float(by_seq.pop(seq, np.nan)) if not waiting else float(waiting.pop(0)))
     left = len(by_seq) + sum(len(values) for values in by_time.values())
     if left:
-        raise source.fail(f"contradicts itself: {left} first tokens belong to no completed sample")
+        raise source.fail(
+            f"contradicts itself: {left} first tokens belong to no completed sample", hint=WHOLE
+        )
     return Trace(
         order,
         [samples[seq][0] for seq in order],
@@ -105,13 +107,13 @@ def tokens(source: Source, trace: Trace) -> tuple[Floats | None, str]:
         return None, "mlperf_log_accuracy.json is empty"
     strangers = len(counted.keys() - set(trace.seq))
     if strangers:
-        raise source.fail(f"contradicts the trace: {strangers} of its samples are not there")
+        raise source.fail(f"contradicts the trace: {strangers} of its samples are not there", hint=ONE_RUN)
     missing = sum(counted.get(seq) is None for seq in trace.seq)
     if missing:
         return None, f"mlperf_log_accuracy.json has no token_count of {missing} of {len(trace.seq)} samples"
     column = np.array([counted[seq] for seq in trace.seq], dtype=np.float64)
     if (column < 0).any() or (column > 1e12).any():
-        raise source.fail("expected a count of tokens", "token_count")
+        raise source.fail("expected a count of tokens", "token_count", WHOLE)
     return column, ""
 
 
