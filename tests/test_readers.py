@@ -255,6 +255,54 @@ def test_copies_of_an_aggregate_are_one_run(tmp_path: Path) -> None:
     assert len(readers.read([str(tmp_path)]).runs) == 1
 
 
+def aggregate(folder: Path, name: str, **changes: object) -> None:
+    document = json.loads(files("vllm", "aggregate")[0].read_text(encoding="utf-8"))
+    document |= {"num_prompts": document["completed"] + document["failed"], **changes}
+    document.pop("latencies", None)
+    (folder / f"{name}.json").write_text(json.dumps(document), encoding="ascii")
+
+
+def scaled(factor: float) -> dict[str, object]:
+    """A run whose latencies are `factor` times as long."""
+    document = json.loads(files("vllm", "aggregate")[0].read_text(encoding="utf-8"))
+    return {key: value * factor for key, value in document.items() if key.endswith("_ms")}
+
+
+def summed(times: int) -> dict[str, object]:
+    document = json.loads(files("vllm", "aggregate")[0].read_text(encoding="utf-8"))
+    n = document["completed"] + document["failed"]
+    kinds = ("completed", "failed", "total_input_tokens", "total_output_tokens")
+    return {"num_prompts": n * times, **{kind: document[kind] * times for kind in kinds}}
+
+
+def test_a_merge_beside_its_parts_is_not_counted(tmp_path: Path) -> None:
+    for number, factor in enumerate((1.0, 1.1, 1.2)):
+        aggregate(tmp_path, f"part{number}", **scaled(factor))
+    aggregate(tmp_path, "all", **scaled(1.1), **summed(3))
+    reading = readers.read([str(tmp_path)])
+    assert {Path(run.input).name for run in reading.runs} == {"part0.json", "part1.json", "part2.json"}
+    assert any("all.json: a run is not counted, its counts are the sums" in note for note in reading.notes)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_longer_run_with_statistics_of_its_own_is_no_merge(factor: float, tmp_path: Path) -> None:
+    for number, other in enumerate((1.0, 1.1)):
+        aggregate(tmp_path, f"part{number}", **scaled(other))
+    aggregate(tmp_path, "longer", **scaled(factor), **summed(2))
+    assert len(readers.read([str(tmp_path)]).runs) == 3
+
+
+def test_a_link_to_a_folder_is_followed_and_a_circle_ends(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    aggregate(tmp_path / "results", "a")
+    aggregate(tmp_path / "real" / "deep", "b", **scaled(2.0))
+    (tmp_path / "results" / "run2").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "again").symlink_to(tmp_path / "results")
+    runs = readers.read([str(tmp_path / "results")]).runs
+    assert sorted(Path(run.input).name for run in runs) == ["a.json", "b.json"]
+
+
 def test_runs_that_were_measured_twice_stay_two() -> None:
     folder = ROOT / "examples" / "chat" / "good"
     assert len(readers.read([str(folder)]).runs) == 54

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import InputError
@@ -61,7 +62,7 @@ def find(
 
 
 def _folder(path: Path) -> tuple[list[Path], list[str]]:
-    files = sorted(file for file in path.rglob("*") if not file.is_dir())
+    files = sorted(_walk(path))
     results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
     for file in results:  # a dangling link or a pipe among results must not vanish
         if not file.is_file():
@@ -78,6 +79,18 @@ def _folder(path: Path) -> tuple[list[Path], list[str]]:
         return results, []
     shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     return results, [f"{path}: skipped what cannot be a result: {shown}"]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, also behind links to folders, each folder once."""
+    seen = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(root)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(root, name) for name in names)
 
 
 def _suffix(file: Path) -> str:

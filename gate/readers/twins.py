@@ -1,16 +1,22 @@
-"""The same measurement in two files: another wrapping, another date, an added key change no request."""
+"""The same measurement in two files: another wrapping, another date, an added key change no request; and
+
+statistics of several runs together beside those of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..model import Aggregate, Floats, Requests, Run
+from ..model import Aggregate, Floats, Requests, Run, Summary
 
 _ROWS = 20  # fewer rows, or times that hardly differ, may agree by chance or were made by hand
 _DIFFERENT = 0.5  # share of different E2E values that measured times have at least
 _GRAIN_S = 1e-6
+_STEPS = 10_000  # of looking for runs that add up to another
+_NEAR = 0.01  # relative: percentiles of a merge are interpolated anew
 
 
 def once(runs: Iterable[Run], notes: list[str]) -> list[Run]:
@@ -25,7 +31,75 @@ def once(runs: Iterable[Run], notes: list[str]) -> list[Run]:
         else:
             where = "again in the same file" if twin.input == run.input else f"the same as {twin.input}"
             notes.append(f"{run.input}: a run is not counted, its measurement is {where}")
-    return kept
+    return _without_merges(kept, notes)
+
+
+def _without_merges(runs: list[Run], notes: list[str]) -> list[Run]:
+    """The runs without aggregates whose counts are the exact sums of others, which are there one by one."""
+    merged: set[int] = set()
+    for run in runs:
+        others = [one for one in runs if one is not run and id(one) not in merged and _comparable(run, one)]
+        parts = _parts(run, others) if isinstance(run.evidence, Aggregate) and run.counts.attempted else ()
+        if parts:
+            merged.add(id(run))
+            named = " and ".join(part.input for part in parts[:3]) + (" and more" if len(parts) > 3 else "")
+            notes.append(f"{run.input}: a run is not counted, its counts are the sums of those of {named}")
+    return [run for run in runs if id(run) not in merged]
+
+
+def _comparable(run: Run, other: Run) -> bool:
+    """Whether both could be of one measurement: the same tool, load and model, and statistics alone."""
+    facts = ("tool", "load", "model", "scenario")
+    alike = all(getattr(run, fact) == getattr(other, fact) for fact in facts)
+    return (
+        alike and isinstance(other.evidence, Aggregate) and 0 < other.counts.attempted < run.counts.attempted
+    )
+
+
+def _parts(run: Run, others: Sequence[Run]) -> tuple[Run, ...]:
+    """Runs, two or more, whose counts add up to those of `run` and whose statistics are around its own."""
+    steps = 0
+
+    def search(at: int, left: NDArray[np.float64], chosen: tuple[Run, ...]) -> tuple[Run, ...]:
+        nonlocal steps
+        steps += 1
+        if not left.any():
+            return chosen if len(chosen) > 1 and _around(run, chosen) else ()
+        for number in range(at, len(others)):
+            rest = left - _sums(others[number])
+            fits = bool((rest >= 0).all()) and steps < _STEPS
+            if fits and (found := search(number + 1, rest, (*chosen, others[number]))):
+                return found
+        return ()
+
+    return search(0, _sums(run), ())
+
+
+def _sums(run: Run) -> NDArray[np.float64]:
+    """What adds up over runs; NaN, which equals nothing, for a total that is not known."""
+    tokens = np.nan if run.total_output_tokens is None else run.total_output_tokens
+    return np.array([run.counts.attempted, run.counts.completed, run.counts.failed, tokens])
+
+
+def _around(run: Run, parts: Sequence[Run]) -> bool:
+    """Whether each statistic of `run` lies between those of the parts, as in a mixture of them."""
+    for metric, summary in run.evidence.summaries.items():  # type: ignore[union-attr] # aggregates alone
+        stated = [part.evidence.summaries.get(metric) for part in parts]  # type: ignore[union-attr]
+        for name, value in _figures(summary).items():
+            figures = [_figures(one).get(name) for one in stated if one is not None]
+            known = [figure for figure in figures if figure is not None]
+            if len(known) < len(parts):
+                continue
+            room = _NEAR * value
+            if not min(known) - room <= value <= max(known) + room:
+                return False
+    return True
+
+
+def _figures(summary: Summary) -> dict[float | None, float]:
+    """Percentiles by their percent, and the mean under None."""
+    figures: dict[float | None, float] = dict(summary.percentiles)
+    return figures if summary.mean is None else {**figures, None: summary.mean}
 
 
 def _mark(run: Run) -> object:
