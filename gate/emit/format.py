@@ -178,6 +178,16 @@ def why(check: Check) -> str:
     return f"{reason} Waived {plain(check.waived)}." if check.waived else reason
 
 
+def facts(check: Check) -> dict[str, str]:
+    """The rule and what is known about it, by name; empty texts where nothing is."""
+    return {
+        "expected": expected(check),
+        "observed": observation(check),
+        "headroom": headroom(check),
+        "unproven": weight(check),
+    }
+
+
 def detail(check: Check) -> str:
     """What a table row of the check does not say."""
     if _section(check) == "Not judged":

@@ -115,13 +115,7 @@ def _message(check: Check) -> str:
 
 
 def _body(check: Check, report: Report) -> str:
-    facts = {
-        "expected": f.expected(check),
-        "observed": f.observation(check),
-        "headroom": f.headroom(check),
-        "unproven": f.weight(check),
-        "policy": f.place(check, report),
-    }
+    facts = {**f.facts(check), "policy": f.place(check, report)}
     return "\n".join([*(f"{name}: {text}" for name, text in facts.items() if text), f.why(check)])
 
 

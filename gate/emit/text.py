@@ -62,14 +62,7 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
     lines = []
     for check in checks:
         lines.append(f"  {f.mark(check)}  {f.plain(check.id)}  {f.place(check, report)}")
-        facts = {
-            "expected": f.expected(check),
-            "observed": f.observation(check),
-            "headroom": f.headroom(check),
-            "unproven": f.weight(check),
-            "why": f.why(check),
-        }
-        for name, fact in facts.items():
+        for name, fact in {**f.facts(check), "why": f.why(check)}.items():
             if fact:
                 lines += prose(fact, width, f"        {name:8}  ")
     return lines

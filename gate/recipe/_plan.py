@@ -80,8 +80,12 @@ def plan(policy: Policy, *, peak: int | None = None) -> Plan:
     """The benchmark for a policy; `peak` (requests in flight) stands in for a load it does not declare.
 
     The target is twice the peak, as `workload.load: {peak: N}` reads it (DESIGN section 3).
-    Raises PolicyError when there is no load to measure at.
+    Raises PolicyError when there is no load to measure at, or an endpoint that the commands do not drive.
     """
+    if policy.tokenless:
+        message = "is about an endpoint without tokens; recipes write chat benchmarks"
+        hint = "run your tool's benchmark of embeddings or rerank, and pass its results to `slo-gate check`"
+        raise PolicyError(message, policy.path, hint)
     load = _target(policy, peak)
     open_loop = load.concurrency is None
     target = float(load.concurrency or load.request_rate or 0)

@@ -249,6 +249,14 @@ def test_a_policy_without_a_load_needs_a_peak_and_one_with_a_load_refuses_it() -
         recipe(parsed(), "vllm", peak=3)
 
 
+def test_no_chat_benchmark_is_written_for_an_endpoint_without_tokens() -> None:
+    workload = "{load: {concurrency: 8}, output_tokens: none}"
+    text = f"version: 1\nname: rerank\nworkload: {workload}\nslo: {{e2e: {{p99: 2s}}}}\n"
+    with pytest.raises(PolicyError, match="an endpoint without tokens") as refused:
+        recipe(parsed(text, None), "vllm")
+    assert "slo-gate check" in refused.value.hint
+
+
 @pytest.mark.parametrize("tool", sorted(CLOSED_ONLY))
 def test_a_tool_that_cannot_make_the_load_is_refused_with_those_that_can(tool: str) -> None:
     with pytest.raises(PolicyError, match="asks for a request rate") as refused:
