@@ -58,7 +58,8 @@ def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:
     if source.path is None:
         return source.name
     name = source.path.name.removesuffix(".gz")
-    before = next((before for kind in kinds if (before := _before(name, kind.name)) is not None), None)
+    prefixes = [before for kind in kinds if (before := _before(name, kind.name)) is not None]
+    before = min(prefixes, key=len, default=None)  # by the longest ending
     return str(source.path) if before is None else (str(source.path.parent), before)
 
 

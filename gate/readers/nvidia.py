@@ -8,15 +8,25 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
-from ..model import Summary, ToolReported
+from ..errors import InputError
+from ..model import Aggregate, Floats, Summary
+from . import ladders
+from .doc import Doc
 from .source import Source
+from .stored import Stored
+from .told import Told
 
-METHOD = "numpy linear over completed requests"
+T = TypeVar("T")
+STREAM_WITH = "run it with --streaming"
+BOTH = "copy both files of one run whole, or take the other one away"
+ROUNDED = ("a CSV: values are rounded to two decimals; model and load are not stated",)
+_SAME = 1e-3  # relative: a mean further from the summary's is of another run
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
 _PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _HEADER = re.compile(r"(.*?)\s*(?:\(([^()]*)\))?")  # "Time to First Token (ms)"
@@ -48,10 +58,7 @@ class Stat(msgspec.Struct, frozen=True):
         return tuple((p, value) for p, value in found if value is not None)
 
 
-Stats = Mapping[str, Stat]  # by the tool's metric tag
-
-
-def per_second(source: Source, unit: str, metric: str) -> float:
+def per_second(source: Stored, unit: str, metric: str) -> float:
     """How many of `unit` make a second. Raises InputError for a unit that is not a time."""
     try:
         return _PER_SECOND[unit]
@@ -60,47 +67,104 @@ def per_second(source: Source, unit: str, metric: str) -> float:
         raise source.fail(f"{metric} {shown}; expected ns, us, ms or sec", metric) from None
 
 
-def summary(source: Source, stat: Stat, metric: str) -> Summary:
-    """`stat` in seconds. Raises InputError where its values are negative or out of order."""
-    scale = per_second(source, stat.unit, metric)
-    percentiles = tuple((p, value / scale) for p, value in stat.percentiles())
-    low, mean, high = (None if v is None else v / scale for v in (stat.min, stat.avg, stat.max))
-    ordered = [v for v in (low, *(value for _, value in percentiles), high) if v is not None]
-    if any(after < before for before, after in pairwise(ordered)):
-        raise source.fail("contradicts itself: minimum, percentiles and maximum do not ascend", metric)
-    if any(value < 0 for value in ordered) or (mean is not None and mean < 0):
-        raise source.fail("expected a time, got a negative number", metric)
-    return Summary(percentiles, mean, low, high, count(source, stat.count, f"{metric}.count"))
+class Stats(msgspec.Struct, frozen=True):
+    """What a summary states, by the tool's metric tag."""
+
+    source: Stored
+    by_tag: Mapping[str, Stat]
+    rounded: bool = False  # to two decimals, as a CSV is
+
+    def value(self, tag: str) -> float | None:
+        """A scalar, or a mean, in its own unit."""
+        return self.by_tag.get(tag, Stat()).avg
+
+    def count(self, tag: str) -> int | None:
+        """A whole number of things. Raises InputError for a negative or a broken one."""
+        return _count(self.source, self.value(tag), tag)
+
+    def latencies(self, tags: Mapping[str, str]) -> dict[str, Summary]:
+        """In seconds, by our metric -> their tag. Raises InputError for a unit that is not a time."""
+        found = {metric: self.by_tag[tag] for metric, tag in tags.items() if tag in self.by_tag}
+        return {metric: self._summary(stat, tags[metric]) for metric, stat in found.items()}
+
+    def _summary(self, stat: Stat, tag: str) -> Summary:
+        scale, n = per_second(self.source, stat.unit, tag), _count(self.source, stat.count, f"{tag}.count")
+        return ladders.ladder(
+            stat.percentiles(), per_second=scale, mean=stat.avg, low=stat.min, high=stat.max, n=n
+        )
+
+    @property
+    def window_s(self) -> float | None:
+        """The window of the tool's throughput; where its rates are rounded, what is stated comes first."""
+        number, rate = self.value("request_count") or 0.0, self.value("request_throughput") or 0.0
+        length, token_rate = self.value("output_sequence_length"), self.value("output_token_throughput")
+        lasted, stated = self.by_tag.get("benchmark_duration", Stat()), None
+        if lasted.avg is not None:
+            stated = lasted.avg / per_second(self.source, lasted.unit, "benchmark_duration")
+        if number <= 0 or rate <= 0 or (self.rounded and stated is not None):
+            return stated
+        ways = [(1 / rate, number / rate)]  # share that is lost to rounding, and the window
+        if self.rounded and length and token_rate and min(length, token_rate) > 0:
+            ways.append((1 / length + 1 / token_rate, number * length / token_rate))
+        return min(ways)[1]
 
 
-def reported(of: Summary) -> ToolReported:
-    """The tool's own percentiles, as both tools compute them."""
-    return ToolReported(of.percentiles, METHOD, of.mean)
+def objects(doc: Doc, tags: Iterable[str], former: Mapping[str, str]) -> Stats:
+    """A JSON summary. Raises InputError for a metric of another type."""
+    names = {tag: tag for tag in tags} | dict(former)
+    return Stats(
+        doc.source, {tag: stat for old, tag in names.items() if (stat := doc.get(old, Stat)) is not None}
+    )
 
 
-def count(source: Source, value: float | None, at: str) -> int | None:
-    """A whole number of things. Raises InputError for a negative or a broken one."""
+def _count(source: Stored, value: float | None, at: str) -> int | None:
     if value is not None and not (value >= 0 and value == int(value)):
         raise source.fail(f"expected a count, got {value:g}", at)
     return None if value is None else int(value)
 
 
-def stem(name: str, *endings: str) -> str | None:
-    """The file name without the first of `endings` (and without .gz) it ends in, else None."""
-    name = name.removesuffix(".gz")
-    return next((name.removesuffix(e) for e in endings if name.endswith(e)), None)
+def told(stats: Stats, tags: Mapping[str, str], tool: str, word: str, settled_by: str, **more: Any) -> Told:
+    """A summary as a run of its own: `tags` of its latencies, the tool's word for it, and the richer file."""
+    latencies, length = stats.latencies(tags), stats.by_tag.get("output_sequence_length", Stat())
+    return Told(
+        format=f"{tool} {'csv' if stats.rounded else word}",
+        evidence=Aggregate(latencies, "linear", 5e-6 if stats.rounded else 0.0, settled_by),
+        retries=0,  # neither client repeats a request
+        duration_s=stats.window_s,
+        fewest_tokens=length.min,
+        stream_with=STREAM_WITH,
+        stated=latencies,
+        method="numpy linear over completed requests",
+        **more,
+    )
 
 
-def beside(source: Source, *names: str) -> list[Source]:
-    """The files of those names in the same folder, compressed or not."""
-    found = (source.beside(name + zipped) for name in names for zipped in ("", ".gz"))
-    return [other for other in found if other is not None]
+def refuse_another_run(source: Source, e2e_s: Floats, summary: Told, name: str) -> None:
+    """Raises InputError where completed rows have another mean E2E than the summary beside them."""
+    mean, e2e_s = summary.stated.get("e2e", Summary()).mean, e2e_s[np.isfinite(e2e_s)]
+    if mean and len(e2e_s) and abs(e2e_s.mean() - mean) > _SAME * mean:
+        why = f"has a mean request latency of {e2e_s.mean():.6g} s, but {name} says {mean:.6g} s"
+        raise source.fail(why, hint=BOTH)
 
 
-def table(source: Source) -> dict[str, Stat]:
+def settings(doc: Doc, kind: type[T]) -> tuple[T, tuple[str, ...]]:
+    """`input_config`; where it is of another shape, what that costs, as a note."""
+    try:
+        return doc.get("input_config", kind) or kind(), ()
+    except InputError as error:
+        return kind(), (f"{error.message} ({error.where}): model and load are not stated",)
+
+
+def bounds(slos: Mapping[str, float] | None) -> str:
+    """The bounds that were asked for with --goodput."""
+    return ", ".join(f"{tag} {bound:g}" for tag, bound in (slos or {}).items()) or "not stated"
+
+
+def table(source: Source, former: Mapping[str, str]) -> Stats:
     """A CSV summary by metric tag ("time_to_first_token"), thousands separators taken out.
 
-    Raises InputError when it is cut short or holds something other than numbers.
+    `former` says under which tag another name is kept. Raises InputError when it is cut short or holds
+    something other than numbers.
     """
     try:
         text = bytes(source.data).decode("utf-8-sig")
@@ -116,10 +180,10 @@ def table(source: Source) -> dict[str, Stat]:
                 columns = row[1:]
             elif columns:
                 tag, stat = _row(source, columns, row, f"line {number}")
-                stats[tag] = stat
+                stats[former.get(tag, tag)] = stat
     except csv.Error as error:
         raise source.fail(f"is not CSV: {error}", hint=_WHOLE) from None
-    return stats
+    return Stats(source, stats, rounded=True)
 
 
 def _row(source: Source, columns: list[str], row: list[str], at: str) -> tuple[str, Stat]:

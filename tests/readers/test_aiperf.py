@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import aiperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -141,7 +141,9 @@ def test_the_aggregate_alone_states_what_it_holds(request: pytest.FixtureRequest
     assert run.load == whole.load
     assert run.duration_s == whole.duration_s
     assert run.total_output_tokens == whole.total_output_tokens
-    assert set(run.doubted) == set(whole.doubted)
+    known = said(folder).get("inter_chunk_latency") is not None
+    assert set(whole.doubted) - set(run.doubted) <= {"itl"}  # gaps were taken out of some fixtures' records
+    assert set(run.doubted) == set(whole.doubted) - ({"itl"} if known else set())
     for metric, tag in METRICS.items():
         if tag not in told:
             assert metric not in run.evidence.summaries
@@ -304,8 +306,9 @@ def test_the_servers_usage_counts_output_tokens(tmp_path: Path) -> None:
     run = read(made(tmp_path / "a.jsonl", lines))
     assert run.total_output_tokens == 150
     assert rows(run).tpot_s == pytest.approx([0.990 / 49] * 3)  # by the tokenizer 0.990 / 99
-    assert any("the server's usage says 150, AIPerf's tokenizer says 300" in note for note in run.notes)
-    assert any("inter_token_latency" in note and "differs" in note for note in run.notes)
+    (note,) = [note for note in run.notes if "the server's usage says 150, AIPerf's tokenizer" in note]
+    assert "says 300" in note
+    assert "inter_token_latency differs" in note
 
 
 def test_the_tokenizer_counts_where_a_request_has_no_usage(tmp_path: Path) -> None:
@@ -327,7 +330,8 @@ def test_a_run_that_did_not_stream_has_no_ttft(request: pytest.FixtureRequest) -
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     lines = [row(request_latency={"value": 100.0, "unit": "ms"})] * 3
     run = read(made(tmp_path / "a.jsonl", lines))
-    assert set(run.doubted) == {"tpot", "itl"}
+    assert run.doubts[0].code is Why.NOT_STREAMED
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert rows(run).tpot_s == pytest.approx([0.0] * 3)  # suspicion never changes a column
     assert run.counts.completed == 3
 
@@ -336,7 +340,7 @@ def test_one_token_answers_are_no_single_chunk_suspicion(tmp_path: Path) -> None
     one = {"value": 1, "unit": "tokens"}
     lines = [row(request_latency={"value": 100.0, "unit": "ms"}, output_sequence_length=one)] * 3
     run = read(made(tmp_path / "a.jsonl", lines))
-    assert run.doubted == {}
+    assert {doubt.code for doubt in run.doubts} == {Why.NO_GAPS}
     assert np.isnan(rows(run).tpot_s).all()  # type: ignore[arg-type]
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gate import readers
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Run
+from gate.model import Aggregate, Load, Run, Why
 from gate.readers import aiperf, runs_of
 from gate.readers.source import Source
 from tests.readers.test_aiperf import HERE, made, read, records, row, rows, said, source
@@ -112,12 +113,13 @@ def beside(tmp_path: Path, lines: int, **changes: Any) -> Path:
 
 
 def test_records_fewer_than_the_aggregate_counts_are_a_contradiction(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds 149 measured requests.*counts 150"):
+    with pytest.raises(InputError, match=r"holds 129 completed and 20 failed requests.*counts 130 and 20"):
         read(beside(tmp_path, 149))
 
 
 def test_records_more_than_the_aggregate_counts_are_noted(tmp_path: Path) -> None:
-    run = read(beside(tmp_path, 150, error_request_count={"unit": "requests", "avg": 10.0}))
+    fewer = {"error_request_count": {"avg": 10.0}, "completed_request_count": {"avg": 140.0}}
+    run = read(beside(tmp_path, 150, error_summary=[], **fewer))
     assert run.counts.failed == 20
     assert any("counts 140 of these 150" in note for note in run.notes)
 
@@ -155,7 +157,9 @@ def test_failed_rows_taken_away_are_missed_by_any_statement_of_the_aggregate(
 ) -> None:
     silent: dict[str, Any] = dict.fromkeys((name for name, _ in FAILED_AND_SAID), None)
     path = rewritten(beside(tmp_path, 150, **(silent | {key: value})), good)
-    with pytest.raises(InputError, match=r"holds 130 measured requests.*counts 150") as caught:
+    with pytest.raises(
+        InputError, match=r"holds 130 completed and 0 failed requests.*counts 130 and 20"
+    ) as caught:
         read(path)
     assert caught.value.hint == "copy both files of one run whole, or take the other one away"
 
@@ -165,7 +169,7 @@ def test_records_of_a_clean_run_beside_the_aggregate_of_one_with_failures_are_a_
 ) -> None:
     shutil.copy(records(HERE / "typical"), tmp_path / "profile_export.jsonl.gz")  # 150 completed
     write(tmp_path / "profile_export_aiperf.json", said(HERE / "failures"))  # 130 and 20 failed
-    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 20"):
+    with pytest.raises(InputError, match=r"holds 150 completed and 0 failed requests.*counts 130 and 20"):
         read(tmp_path / "profile_export.jsonl.gz")
 
 
@@ -174,13 +178,13 @@ def test_records_with_failures_beside_the_aggregate_of_a_clean_run_are_a_contrad
 ) -> None:
     shutil.copy(records(HERE / "failures"), tmp_path / "profile_export.jsonl.gz")
     write(tmp_path / "profile_export_aiperf.json", said(HERE / "typical"))
-    with pytest.raises(InputError, match=r"holds 130 completed requests.*counts 150"):
+    with pytest.raises(InputError, match=r"holds 130 completed and 20 failed requests.*counts 150 and 20"):
         read(tmp_path / "profile_export.jsonl.gz")
 
 
 def test_failures_that_the_aggregate_lists_are_not_cancelled_requests(tmp_path: Path) -> None:
     path = rewritten(beside(tmp_path, 150), lambda _: True, was_cancelled=True)
-    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 20"):
+    with pytest.raises(InputError, match=r"holds 130 completed and 0 failed requests.*counts 130 and 20"):
         read(path)
 
 
@@ -196,7 +200,7 @@ def test_failures_hidden_in_one_of_several_phases_are_missed(tmp_path: Path) -> 
     path = made(tmp_path / "x.jsonl", lines)
     counts = {"request_count": {"unit": "requests", "avg": 2.0}, "error_request_count": {"avg": 1.0}}
     write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {}} | counts)
-    with pytest.raises(InputError, match=r"holds 0 failed requests.*counts 1"):
+    with pytest.raises(InputError, match=r"holds 3 completed and 0 failed requests.*counts 2 and 1"):
         runs_of(aiperf, source(path))
 
 
@@ -208,7 +212,7 @@ def test_a_request_cut_off_without_an_error_may_be_counted_as_completed_or_not(t
         counts = read(path).counts
         assert (counts.completed, counts.failed, counts.cancelled) == (2, 0, 1)
     write(tmp_path / "x.json", told | {"request_count": {"avg": 1.0}})
-    with pytest.raises(InputError, match=r"holds 2 completed requests.*counts 1"):
+    with pytest.raises(InputError, match=r"holds 2 completed and 0 failed requests.*counts 1 and 0"):
         read(path)
 
 
@@ -216,12 +220,13 @@ def test_requests_that_were_asked_for_and_are_missing_are_noted(tmp_path: Path) 
     config = said(HERE / "failures")["input_config"]
     config["phases"][0]["requests"] = 160
     run = read(beside(tmp_path, 150, input_config=config, is_complete=False, incomplete_reason="killed"))
-    assert any("10 of the 160 requests" in note for note in run.notes)
-    assert "10 of the 160 requests" in run.doubted["attempted"]
     alone = read(tmp_path / "profile_export_aiperf.json")
-    assert "10 of the 160 requests" in alone.doubted["attempted"]
+    for each in (run, alone):
+        lost = {doubt.code: doubt.requests for doubt in each.doubts}
+        assert lost[Why.LOST_ROWS] == 10
+        assert "160 requests were asked for and 150 are in the file" in each.doubted["attempted"]
+        assert "not complete: killed" in each.doubted["e2e"]
     assert "attempted" not in read(records(HERE / "failures")).doubted
-    assert any("not complete (killed)" in note for note in run.notes)
 
 
 def test_counts_that_do_not_add_up_are_a_contradiction(tmp_path: Path) -> None:
@@ -233,7 +238,7 @@ def test_counts_that_do_not_add_up_are_a_contradiction(tmp_path: Path) -> None:
 def test_percentiles_that_do_not_ascend_are_a_contradiction(tmp_path: Path) -> None:
     told = said(HERE / "failures")
     told["time_to_first_token"]["p90"] = 1.0
-    with pytest.raises(InputError, match="do not ascend"):
+    with pytest.raises(InputError, match="a higher percentile of TTFT is lower"):
         read(write(tmp_path / "a.json", told))
 
 
@@ -292,6 +297,141 @@ def test_each_measured_phase_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert first.duration_s == pytest.approx(1.09)
 
 
+def two_phases(path: Path) -> Path:
+    lines = [row(phase_index=0, phase_name="profiling")] * 3
+    return made(path, [*lines, row(phase_index=1, phase_name="c64"), row(phase_index=1, phase_name="c64")])
+
+
+def test_phases_whose_loads_are_unknown_are_runs_that_nothing_tells_apart(tmp_path: Path) -> None:
+    runs = runs_of(aiperf, source(two_phases(tmp_path / "x.jsonl")))
+    assert [(run.scenario, run.counts.attempted, run.load) for run in runs] == [
+        ("profiling", 3, None),
+        ("c64", 2, None),
+    ]
+    for run in runs:
+        assert run.doubts[0].code is Why.SEVERAL_LOADS
+        assert {"ttft", "error_rate"} <= set(run.doubts[0].of)
+
+
+def test_a_phase_has_the_load_of_its_name_and_the_verdict_of_the_run(tmp_path: Path) -> None:
+    path = two_phases(tmp_path / "x.jsonl")
+    phases = [
+        {"name": "warmup", "kind": "warmup", "type": "concurrency", "concurrency": 2, "requests": 5},
+        {"name": "c64", "kind": "profiling", "type": "concurrency", "concurrency": 64, "requests": 2},
+        {"name": "profiling", "kind": "profiling", "type": "poisson", "rate": 3.0, "requests": 4},
+    ]
+    told = {"aiperf_version": "0.13.0", "is_complete": False, "input_config": {"phases": phases}}
+    write(tmp_path / "x_aiperf.json", told)
+    first, second = runs_of(aiperf, source(path))
+    assert (first.load, second.load) == (Load(request_rate=3.0), Load(concurrency=64))
+    assert [doubt.requests for doubt in first.doubts if doubt.code is Why.LOST_ROWS] == [1]
+    assert Why.LOST_ROWS not in {doubt.code for doubt in second.doubts}
+    for run in (first, second):
+        assert Why.TOOL_SAYS_INVALID in {doubt.code for doubt in run.doubts}
+        assert Why.SEVERAL_LOADS not in {doubt.code for doubt in run.doubts}
+
+
+def test_a_measured_phase_without_a_row_is_missed(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.jsonl", [row(phase_index=0, phase_name="c8")])
+    phases = [{"name": name, "kind": "profiling", "concurrency": 8} for name in ("c8", "c64")]
+    write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {"phases": phases}})
+    (run,) = runs_of(aiperf, source(path))
+    assert [doubt.code for doubt in run.doubts if "attempted" in doubt.of] == [Why.LOST_ROWS]
+    assert "c64" in run.doubted["attempted"]
+
+
+def test_an_aggregate_over_several_measured_phases_is_judged_by_nothing(tmp_path: Path) -> None:
+    config = said(HERE / "failures")["input_config"]
+    config["phases"].append(config["phases"][0] | {"name": "c64", "concurrency": 64})
+    run = read(write(tmp_path / "a.json", said(HERE / "failures") | {"input_config": config}))
+    assert run.load is None
+    assert {"ttft", "e2e", "error_rate"} <= set(run.doubted)
+    copy = read(
+        write(tmp_path / "phases" / "c64" / "a.json", said(HERE / "failures") | {"input_config": config})
+    )
+    assert copy.load == Load(concurrency=64)
+    assert Why.SEVERAL_LOADS not in {doubt.code for doubt in copy.doubts}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "because"),
+    [
+        ({"is_complete": False, "incomplete_reason": "record stall"}, "it is not complete: record stall"),
+        ({"is_complete": None, "incomplete_reason": "record stall"}, "it is not complete: record stall"),
+        ({"was_cancelled": True}, "it was cancelled"),
+        ({"was_cancelled": "yes"}, "it was cancelled"),
+        (
+            {"metadata": {"submission_valid": False, "submission_invalid_reasons": ["unsafe_override"]}},
+            "unsafe",
+        ),
+    ],
+)
+def test_a_run_that_aiperf_itself_rejects_is_judged_by_nothing(
+    tmp_path: Path, verdict: dict[str, Any], because: str
+) -> None:
+    path = beside(tmp_path, 150, **verdict)
+    for run in (read(path), read(tmp_path / "profile_export_aiperf.json")):
+        (doubt,) = [doubt for doubt in run.doubts if doubt.code is Why.TOOL_SAYS_INVALID]
+        assert because in doubt.why
+        assert {"ttft", "tpot", "e2e", "error_rate"} <= set(doubt.of)
+    fair = {"was_cancelled": False, "is_complete": True, "metadata": {"submission_valid": True}}
+    assert Why.TOOL_SAYS_INVALID not in {doubt.code for doubt in read(beside(tmp_path, 150, **fair)).doubts}
+
+
+def test_an_aggregate_that_says_nothing_of_failures_passes_no_error_rate(tmp_path: Path) -> None:
+    silent = {name: None for name, _ in FAILED_AND_SAID}
+    run = read(write(tmp_path / "a.json", said(HERE / "typical") | silent))
+    assert Why.COUNTS_UNKNOWN in {doubt.code for doubt in run.doubts if "error_rate" in doubt.of}
+    assert Why.COUNTS_UNKNOWN not in {
+        doubt.code for doubt in read(HERE / "typical" / "profile_export_aiperf.json").doubts
+    }
+
+
+def test_requests_that_no_count_holds_are_doubted(tmp_path: Path) -> None:
+    skipped = {"skipped_context_overflow_count": {"unit": "requests", "avg": 7.0}}
+    path = beside(tmp_path, 150, **skipped)
+    for run in (read(path), read(tmp_path / "profile_export_aiperf.json")):
+        assert [d.requests for d in run.doubts if d.code is Why.FAILURES_HIDDEN] == [7]
+
+
+def test_the_day_is_that_of_the_clock_or_of_the_start(tmp_path: Path) -> None:
+    assert read(records(HERE / "typical")).date == "2026-11-29"
+    assert read(HERE / "typical" / "profile_export_aiperf.json").date == "2026-11-29"
+    assert read(made(tmp_path / "a.jsonl", [row()])).date == "2026-11-29"  # 1795960774 s
+    assert read(HERE / "typical" / "profile_export_aiperf.csv").date is None
+
+
+def test_the_duration_of_a_csv_is_the_one_it_states() -> None:
+    assert read(HERE / "typical" / "profile_export_aiperf.csv").duration_s == 14.41  # 150 / 10.40 is 14.423
+    assert read(HERE / "failures" / "profile_export_aiperf.csv").duration_s == 10.10
+
+
+def test_an_endpoint_without_tokens_completes_nothing_until_the_policy_says_so(tmp_path: Path) -> None:
+    bare = row()
+    for tag in ("time_to_first_token", "output_sequence_length"):
+        del bare["metrics"][tag]
+    run = read(made(tmp_path / "a.jsonl", [bare] * 5))
+    assert (run.counts.completed, run.counts.failed) == (0, 5)
+    assert rows(run).tokenless is not None
+    assert rows(run).tokenless.all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("outputs.json", "accuracy_export.jsonl", "profile_export_network_latency.jsonl"),
+        *("search_history.json", "profile_export_aiperf_sweep.json", "profile_export_aiperf_sweep.csv"),
+        *("sweep_manifest.json", "mlflow_export.json", "profile_export_aiperf_collated.json"),
+    ],
+)
+def test_what_lies_beside_the_records_is_named_and_skipped(tmp_path: Path, name: str) -> None:
+    made(tmp_path / "profile_export.jsonl", [row()] * 3)
+    (tmp_path / name).write_text('{"data": [{"session_num": 0}]}\n')
+    reading = readers.read([str(tmp_path)])
+    assert [run.counts.attempted for run in reading.runs] == [3]
+    assert any(name in note and "not a result" in note for note in reading.notes)
+
+
 # ---- public files ---------------------------------------------------------------------------------
 
 
@@ -331,9 +471,9 @@ def test_reasoning_is_output(shared: Path) -> None:
 
 def test_the_window_before_0_12_is_the_benchmark_duration(shared: Path) -> None:
     run = public(shared, "011")
+    assert run.doubts[0].code is Why.TOOL_SAYS_INVALID
     assert run.duration_s == pytest.approx(59.963439104, rel=1e-9)  # end_time - start_time is 363 s
     assert run.load == Load(concurrency=16)
-    assert any("not complete" in note for note in run.notes)
 
 
 def test_time_slices_are_not_mistaken_for_the_summary(shared: Path) -> None:

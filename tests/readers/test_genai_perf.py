@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import genai_perf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -330,7 +330,8 @@ def test_usage_counts_the_tokens_of_24_08() -> None:
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     usage = 'data: {"choices": [], "usage": {"completion_tokens": 9, "prompt_tokens": 4}}\n\n'
     run = read(made(tmp_path / "a.json", [answer((10, event(content="all of it")), (20, usage))] * 3))
-    assert set(run.doubted) == {"tpot", "itl"}
+    assert run.doubts[0].code is Why.NOT_STREAMED
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert rows(run).tpot_s is not None
     assert rows(run).tpot_s.tolist() == [0.0, 0.0, 0.0]
     assert rows(run).input_tokens is not None

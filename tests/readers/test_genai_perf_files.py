@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gate import policy
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Run
+from gate.evaluate import evaluate
+from gate.model import Aggregate, Load, Run, Verdict, Why
 from gate.readers import aiperf, genai_perf, runs_of
 from gate.readers.source import Source
 from tests.readers.test_genai_perf import (
@@ -39,10 +42,16 @@ from tests.readers.test_genai_perf import (
 def test_a_summary_that_does_not_count_its_requests_is_not_judged() -> None:
     run = read(HERE / "old" / "profile_export_genai_perf.json")
     assert run.counts.attempted == 0
-    assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e"}
+    assert [doubt.code for doubt in run.doubts] == [Why.COUNTS_UNKNOWN, Why.NO_GAPS, Why.ABSENT]
+    assert set(run.doubted) == {"attempted", "error_rate", "itl"}
     assert isinstance(run.evidence, Aggregate)
     assert run.load == Load(concurrency=6)
-    assert "request" in run.doubted["e2e"]
+    rules = policy.parse(
+        b"version: 1\nname: p\nslo: {ttft: {p50: 5s}, e2e: {p50: 5s}}\nevidence: {decide: point}\n", "p.yaml"
+    )
+    report = evaluate(rules, [run], date(2026, 12, 1))
+    assert {check.verdict for check in report.checks} == {Verdict.INCONCLUSIVE}
+    assert report.runs[0].metrics["e2e_s"].p50 == pytest.approx(0.317341178)
 
 
 def test_thousands_separators_are_no_decimals(tmp_path: Path) -> None:
@@ -177,6 +186,51 @@ def test_an_export_of_something_else_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read(made(tmp_path / "a.json", [words(10)], **changes))
+
+
+def test_embeddings_are_answers_without_a_token(tmp_path: Path) -> None:
+    body = json.dumps({"object": "list", "data": [{"embedding": [0.1, 0.2]}]})
+    run = read(made(tmp_path / "a.json", [answer((10, body)), answer((30, body), start=START + 1000)]))
+    assert (run.counts.completed, run.counts.failed) == (0, 2)
+    assert rows(run).tokenless is not None
+    assert rows(run).tokenless.all()
+    assert rows(run).e2e_s is not None
+    assert rows(run).e2e_s.tolist() == [0.01, 0.03]
+
+
+def test_experiments_that_name_no_load_are_not_told_apart(tmp_path: Path) -> None:
+    first = {"experiment": {"mode": "concurrency", "value": 1}, "requests": [words(10)]}
+    path = made(tmp_path / "a.json", [], experiments=[first, {"requests": [words(10)]}])
+    one, two = runs_of(genai_perf, source(path))
+    assert Why.SEVERAL_LOADS not in {doubt.code for doubt in one.doubts}
+    assert two.doubts[0].code is Why.SEVERAL_LOADS
+
+
+def test_requests_asked_for_that_are_in_no_file_are_missed(tmp_path: Path) -> None:
+    told = said(HERE / "typical")
+    told["input_config"]["perf_analyzer"]["measurement"]["num"] = 160
+    shutil.copy(raw(HERE / "typical"), tmp_path)
+    (tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(told))
+    for name in ("profile_export.json.gz", "profile_export_genai_perf.json"):
+        assert [d.requests for d in read(tmp_path / name).doubts if d.code is Why.LOST_ROWS] == [10]
+
+
+def test_answers_that_stop_short_of_their_usage_are_doubted(tmp_path: Path) -> None:
+    usage = 'data: {"choices": [], "usage": {"completion_tokens": 20}}\n\n'
+    event = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
+    cut = [answer(*((10 * at, event) for at in range(1, 21 if n else 4)), (300, usage)) for n in range(20)]
+    (doubt,) = [d for d in read(made(tmp_path / "a.json", cut)).doubts if d.code is Why.CUT_ROWS]
+    assert doubt.requests == 1
+    assert {"goodput", "error_rate"} <= set(doubt.of)
+
+
+def test_the_duration_of_a_csv_comes_from_its_larger_numbers() -> None:
+    whole = read(HERE / "typical" / "profile_export_genai_perf.json").duration_s
+    assert whole is not None
+    assert read(HERE / "typical" / "profile_export_genai_perf.csv").duration_s == pytest.approx(
+        whole, rel=2e-4
+    )
+    assert read(raw(HERE / "typical")).date == "2026-11-29"
 
 
 def test_embeddings_have_no_tokens_to_time(tmp_path: Path) -> None:

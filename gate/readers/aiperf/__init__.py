@@ -5,17 +5,22 @@ Known from 0.13.0 back to 2025-10 (credit_phase, {records: {...}}). What it call
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
-from ..source import Doc, Source
+from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "aiperf"
 TITLE = "AIPerf"
 SIDE_FILES: Mapping[str, str] = {
     "inputs.json": "the prompts AIPerf or GenAI-Perf sent",
+    "outputs.json": "the answers AIPerf received",
     "run_config.json": "AIPerf's resolved configuration",
     "phase_manifest.json": "AIPerf's list of phases",
     ".aiperf_results_ready.json": "AIPerf's marker of a finished run",
@@ -23,7 +28,16 @@ SIDE_FILES: Mapping[str, str] = {
     "profile_export*_records.csv": "AIPerf's per-request records once more, as CSV",
     "profile_export*_timeslices.*": "AIPerf's time slices",
     "profile_export*_aggregate.*": "AIPerf's summary over several runs",
+    "profile_export*_collated.json": "AIPerf's summary over several runs",
+    "profile_export*_sweep.*": "AIPerf's summary over a sweep",
+    "sweep_manifest.json": "AIPerf's list of a sweep's runs",
+    "search_history.json": "AIPerf's history of a search for a load",
     "profile_export_console.*": "AIPerf's console output",
+    "profile_export_network_latency.jsonl": "network latencies AIPerf probed",
+    "accuracy_export.jsonl": "AIPerf's scores of the answers",
+    "accuracy_results.csv": "AIPerf's scores of the answers",
+    "profile_export*_accuracy.jsonl": "AIPerf's scores of the answers",
+    "mlflow_export.json": "AIPerf's note of an upload",
     "server_metrics_export*": "Prometheus metrics AIPerf scraped",
     "profile_export*_server_metrics.*": "Prometheus metrics AIPerf scraped",
     "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
@@ -34,23 +48,23 @@ FORMATS: Sequence[Format] = (
         files="`profile_export.jsonl` (any prefix) with its aggregate beside it",
         evidence="requests",
         reads=(
-            "TTFT, E2E, tokens (server usage first), gaps, start; version, model, load and window from "
-            "the aggregate"
+            "TTFT, E2E, tokens (server usage first), gaps, start, day, phases; version, model, load, window "
+            "and AIPerf's word on its run from the aggregate"
         ),
-        cannot="TTFT, TPOT, ITL without `--streaming`; TPOT, ITL when most answers are one chunk",
+        cannot="TTFT, TPOT, ITL without `--streaming`; the load without the aggregate",
         traps=(
-            "warm-up and cancelled rows are in the file; its ITL means TPOT; epoch ns exceed a double; "
-            "the unit stands with each value"
+            "warm-up and cancelled rows are in the file; several measured phases in one file are several "
+            "loads; its ITL means TPOT; epoch ns exceed a double; the unit stands with each value"
         ),
     ),
     Format(
         files="`profile_export_aiperf.json` or `.csv` alone",
         evidence="aggregate",
-        reads="percentiles, counts, error kinds",
-        cannot="joint goodput except by bounds",
+        reads="percentiles, counts, error kinds; `is_complete`, `was_cancelled`, `submission_valid`",
+        cannot="joint goodput except by bounds; a run of several measured phases, which it pools",
         traps=(
             "the error count is absent when 0; `adj_*` drop infinities; `phases/*`, time slices and "
-            "multi-run aggregates are not results; CSV rounds to 2 decimals"
+            "multi-run aggregates are not results; CSV rounds to 2 decimals and has no word on the run"
         ),
     ),
 )
@@ -60,68 +74,56 @@ DEFINITIONS: Mapping[str, str] = {
     "itl": "inter_chunk_latency = gaps between content chunks, pooled over requests",
     "e2e": "request_latency = last response with content - request start",
 }
-NOT_RESULTS = {
-    "slices": "time slices",
-    "several": "summary over several runs",
-    "raw": "raw responses",
-}
 LATENCIES = {
     "ttft": "time_to_first_token",
     "tpot": "inter_token_latency",
     "itl": "inter_chunk_latency",
     "e2e": "request_latency",
 }
+_PHASES = ("metadata", frozenset(("benchmark_phase", "credit_phase")))
+_OF_SEVERAL = frozenset(("aiperf_version", "metrics"))
+_SEVERAL = ("metadata", frozenset(("aggregation_type",)))
+_FORMER = ("input_config", frozenset(("loadgen", "phases")))  # before versions were written
+_CSV = r"Metric,avg,min,max,(?:sum|p1)\b"  # GenAI-Perf goes on with p99
+RECORDS = kinds.Kind(".jsonl", keys=frozenset(("metadata", "metrics")), within=_PHASES)
+AGGREGATES = (
+    kinds.Kind("_aiperf.json", keys=frozenset(("aiperf_version",))),
+    kinds.Kind(".json", any_of=frozenset(("records", *LATENCIES.values())), within=_FORMER),
+)
+_SUMMARY = "holds AIPerf's summary over several runs, not a result"
+_RAW = "holds AIPerf's raw responses, not a result"
+_SLICES = "holds AIPerf's time slices, not a result"
+KINDS = (
+    kinds.Kind("_aggregate.json", any_of=_OF_SEVERAL, within=_SEVERAL, no_result=_SUMMARY),
+    RECORDS,
+    kinds.Kind("_raw.jsonl", keys=frozenset(("metadata",)), within=_PHASES, no_result=_RAW),
+    AGGREGATES[0],
+    kinds.Kind("_timeslices.json", keys=frozenset(("timeslices",)), no_result=_SLICES),
+    AGGREGATES[1],
+    kinds.Kind("_aiperf.csv", begins=_CSV),
+    kinds.Kind(".csv", begins=_CSV),
+)
 
 
 def sniff(source: Source, /) -> bool:
     """Whether AIPerf wrote it: records, aggregate, CSV, or a side file under another name."""
-    return kind(source) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run a measured phase. Raises InputError for a file that is broken or contradicts itself."""
-    from . import records, summary
+def decode(source: Source, /) -> Iterable[Told]:
+    """One Told a measured phase. Raises InputError for a file that is broken or contradicts itself."""
+    from . import run
 
-    found = kind(source)
-    if found == "records":
-        return records.read(source)
-    if found in ("aggregate", "csv"):
-        return [summary.read(source)]
-    if fault := source.fault():
-        raise fault
-    what = f"holds AIPerf's {NOT_RESULTS[found]}, not a result" if found else "is not a result of AIPerf"
-    raise source.fail(what, hint=f"give {summary.RECORDS} or profile_export_aiperf.json")
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """Aggregates of records that are there too, phase copies, time slices, raw responses."""
-    from . import files
-
-    return files.companions(sources)
-
-
-def kind(source: Source) -> str | None:
-    """records, aggregate, csv, or one of NOT_RESULTS; None for another tool's file."""
-    if source.shape not in ("object", "objects"):
-        head = source.header
-        ours = head[:4] == ["Metric", "avg", "min", "max"] and head[4:5] in (["sum"], ["p1"])
-        return "csv" if ours else None  # GenAI-Perf goes on with p99
-    keys = source.keys
-    metadata = _mapping(source.doc, "metadata")
-    if "aggregation_type" in metadata and ("aiperf_version" in keys or "metrics" in keys):
-        return "several"
-    if "aiperf_version" in keys:
-        return "aggregate"
-    if metadata.keys() & {"benchmark_phase", "credit_phase"}:
-        return "records" if "metrics" in keys else "raw"
-    if "timeslices" in keys:
-        return "slices"
-    # Before versions were written; GenAI-Perf's input_config has neither of these keys.
-    config = _mapping(source.doc, "input_config")
-    ours = bool(config.keys() & {"loadgen", "phases"} and keys & {"records", *LATENCIES.values()})
-    return "aggregate" if ours else None
-
-
-def _mapping(doc: Doc, key: str) -> dict[str, Any]:
-    value = doc.any(key)
-    return value if isinstance(value, dict) else {}
+    """Aggregates of records that are there too, copies for one phase, files without a result."""
+    covered = dict(kinds.companions(sources, KINDS))
+    runs = {kinds.place(source, KINDS): source for source in sources if source not in covered}
+    for where, source in list(runs.items()):
+        folder = source.path.parent if source.path else Path()
+        whole = runs.get((str(folder.parent.parent), where[1])) if folder.parent.name == "phases" else None
+        if whole is not None:
+            covered[source] = f"is the copy for phase {folder.name} of {whole.name}, which is read"
+    return covered

@@ -6,12 +6,16 @@ first answer with content, E2E at the last, never at the finish chunk or [DONE].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "genai-perf"
 TITLE = "GenAI-Perf"
@@ -25,8 +29,8 @@ FORMATS: Sequence[Format] = (
         files="`profile_export.json` with its summary beside it",
         evidence="requests",
         reads=(
-            "TTFT, E2E, gaps from the timestamps of content; tokens from usage, or from chunks where the "
-            "summary proves one token a chunk"
+            "TTFT, E2E, gaps from the timestamps of content; day; tokens from usage, or from chunks where "
+            "the summary proves one token a chunk; embeddings, as answers without tokens"
         ),
         cannot="TPOT when tokens are unknown; TTFT, TPOT, ITL without `--streaming`",
         traps=(
@@ -37,11 +41,11 @@ FORMATS: Sequence[Format] = (
     Format(
         files="`profile_export_genai_perf.json` or `.csv` alone",
         evidence="aggregate",
-        reads="percentiles, count",
-        cannot="ITL; everything in 24.08, which has no count",
+        reads="percentiles, count, the number that was asked for",
+        cannot="ITL; a PASS in 24.08, which has no count",
         traps=(
-            "without streaming TTFT repeats E2E; thousands separators; goodput misaligned by one-token "
-            "answers; no tool version"
+            "without streaming TTFT repeats E2E; thousands separators; answers without content are left "
+            "out; goodput misaligned by one-token answers; no tool version"
         ),
     ),
 )
@@ -51,43 +55,43 @@ DEFINITIONS: Mapping[str, str] = {
     "itl": "not reported: its inter_token_latency is one mean a request",
     "e2e": "request_latency = last response with content - request start",
 }
+_MARKS = ("input_config", frozenset(("perf_analyzer", "stability_percentage", "profile_export_file")))
+_CSV = r"Metric,avg,min,max,p99\b"  # AIPerf goes on with sum or p1
+RAW = kinds.Kind(".json", keys=frozenset(("experiments", "service_kind")))
+SUMMARY = kinds.Kind(
+    "_genai_perf.json",
+    any_of=frozenset(("request_throughput", "request_latency")),
+    without=frozenset(("aiperf_version",)),
+    within=_MARKS,  # the later two: 24.08
+)
+KINDS = (RAW, SUMMARY, kinds.Kind("_genai_perf.csv", begins=_CSV), kinds.Kind(".csv", begins=_CSV))
 
 
 def sniff(source: Source, /) -> bool:
     """Whether perf_analyzer or GenAI-Perf wrote it: raw export, summary or CSV."""
-    return kind(source) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run an experiment. Raises InputError for a file that is broken or contradicts itself."""
-    from . import files, raw, summary
+def decode(source: Source, /) -> Iterable[Told]:
+    """One Told an experiment. Raises InputError for a file that is broken or contradicts itself."""
+    from . import run
 
-    found = kind(source)
-    if found == "raw":
-        return raw.read(source, files.summary_beside(source))
-    if found is None:
-        if fault := source.fault():
-            raise fault
-        raise source.fail("is not a result of GenAI-Perf", hint=f"give {summary.RAW}")
-    return [summary.read(source)]
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Summaries of raw exports that are there too, and CSV copies of summaries."""
-    from . import files
-
-    return files.companions(sources)
+    return kinds.companions(sources, KINDS, sums_up)
 
 
-def kind(source: Source) -> str | None:
-    """raw, summary or csv; None for another tool's file."""
-    if source.shape != "object":
-        head = source.header
-        return "csv" if head[:5] == ["Metric", "avg", "min", "max", "p99"] else None  # AIPerf: sum or p1
-    if {"experiments", "service_kind"} <= source.keys:
-        return "raw"
-    if "aiperf_version" in source.keys or not source.keys & {"request_throughput", "request_latency"}:
-        return None
-    config: Any = source.doc.any("input_config")
-    marks = {"perf_analyzer", "stability_percentage", "profile_export_file"}  # the later two: 24.08
-    return "summary" if isinstance(config, dict) and config.keys() & marks else None
+def sums_up(raw: Source, source: Source) -> bool:
+    """Whether a summary, or the one beside a CSV, names `raw` as the export it was made from."""
+    summary = source if source.shape == "object" else kinds.beside(source, KINDS, SUMMARY.name)
+    if not raw.path or not summary or not summary.path or summary.path.parent != raw.path.parent:
+        return False
+    config = summary.doc.mapping("input_config")
+    output = config.get("output")
+    path = config.get("profile_export_file") or (
+        isinstance(output, dict) and output.get("profile_export_file")
+    )
+    return PurePath(str(path).replace("\\", "/")).name == raw.path.name.removesuffix(".gz")

@@ -49,9 +49,9 @@ def some_tokens(case: Case) -> Iterator[Finding]:
 def _token_seen(case: Case) -> bool:
     evidence = case.evidence
     if isinstance(evidence, Requests):
-        text = case.told.characters
         known = evidence.ttft_s is not None or evidence.output_tokens is not None
-        return known or (text is not None and bool((text > 0).any()))
+        signs = (case.told.pieces, case.told.characters)
+        return known or any(sign is not None and bool((sign > 0).any()) for sign in signs)
     if isinstance(evidence, Histogram):
         seen = {metric for metric, buckets in evidence.buckets.items() if buckets.counts.any()}
     else:

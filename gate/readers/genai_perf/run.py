@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...model import Floats, Gaps, Load, Requests, Run, Status, Summary
-from .. import tables
+from ...model import Aggregate, Doubt, Floats, Gaps, Load, Requests, Why
+from .. import clocks, kinds, nvidia, tables
 from ..source import BROKEN, Source
-from . import DEFINITIONS, NAME
-from . import summary as _summary
+from ..told import Counted, Told
+from . import KINDS, RAW, SUMMARY, TITLE, summary, sums_up
 
 _SAME = 0.01  # mean chunks and mean tokens a request closer than this: a chunk is a token
 _NO_TOKENS = (
@@ -21,6 +22,13 @@ _NO_TOKENS = (
     "profile_export_genai_perf.json beside it, or let the server send usage with every answer"
 )
 
+_BARE = Told(
+    format="",
+    evidence=Aggregate({}),
+    retries=0,  # a failure ends the run
+    stream_with=nvidia.STREAM_WITH,
+    notes=("no summary of GenAI-Perf beside it: its own percentiles are not shown",),
+)
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
 
 
@@ -71,6 +79,8 @@ class _Event(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Any = None
+    data: msgspec.Raw = msgspec.Raw(b"")  # embeddings
+    results: msgspec.Raw = msgspec.Raw(b"")  # of a rerank
 
 
 class _Answer(Struct):
@@ -83,28 +93,44 @@ class _Answer(Struct):
     error: str = ""
     streamed: bool = False
     choices: bool = False
+    embedding: bool = False
 
     def after_s(self, index: int) -> float:
         """Start to a chunk; NaN without any. Subtracted as integers, so exact to the nanosecond."""
         return (self.chunks_ns[index] - self.start_ns) / 1e9 if self.chunks_ns else np.nan
 
 
-def read(source: Source, beside: Source | None) -> list[Run]:
-    """One Run an experiment. Raises InputError for arrays of different length and broken bodies."""
-    experiments = source.doc.get("experiments", list[_Experiment])
-    kind = source.doc.text("service_kind")
-    if kind != "openai":
-        raise source.fail(
-            f'service kind "{kind}" is not supported', "$.service_kind", "measure an OpenAI endpoint"
-        )
+def decode(source: Source) -> Iterator[Told]:
+    """One Told an experiment. Raises InputError for arrays of different length and broken bodies."""
+    kind = kinds.kind_of(source, KINDS)
+    if kind is None:
+        raise kinds.refuse(source, kind, TITLE, f"give {summary.RAW}")
+    if kind is not RAW:
+        yield summary.decode(source)
+        return
+    experiments, service = source.doc.get("experiments", list[_Experiment]), source.doc.text("service_kind")
+    if service != "openai":
+        why = f'service kind "{service}" is not supported'
+        raise source.fail(why, "$.service_kind", "measure an OpenAI endpoint")
     if not experiments or not any(each.requests for each in experiments):
         raise source.fail("holds no request", "$.experiments", "run the benchmark again")
-    facts = _summary.told(beside) if beside and len(experiments) == 1 else None
-    return [
-        _run(source, f"$.experiments[{number}]", each, facts)
-        for number, each in enumerate(experiments)
-        if each.requests
-    ]
+    beside = _beside(source) if len(experiments) == 1 else None
+    facts = summary.facts(beside) if beside else None
+    for number, each in enumerate(experiments):
+        if each.requests:
+            told = _told(source, f"$.experiments[{number}]", each, facts)
+            yield told if told.load else replace(told, level=f"experiment {number + 1}")
+
+
+def _beside(source: Source) -> Source | None:
+    """The summary of a raw export: by prefix, or one that names it as its profile_export_file."""
+    near = kinds.beside(source, KINDS, SUMMARY.name)
+    if near is not None and kinds.kind_of(near, KINDS) is SUMMARY:
+        return near
+    usual = "profile_export" + SUMMARY.name
+    other = source.beside(usual) or source.beside(f"{usual}.gz")
+    fits = other is not None and kinds.kind_of(other, KINDS) is SUMMARY and sums_up(source, other)
+    return other if fits else None
 
 
 # ---- one answer ----------------------------------------------------------------------------
@@ -127,6 +153,7 @@ def _answer(source: Source, at: str, request: _Request) -> _Answer:
     return answer
 
 
+_NOTHING = (b"", b"null", b"[]")
 _DECODER = msgspec.json.Decoder(_Event)
 _SSE = ("data:", "event:", ":")  # how a line of server-sent events begins
 
@@ -161,6 +188,9 @@ def _take(answer: _Answer, at_ns: int, event: _Event) -> None:
         answer.error = "error in the stream"
     answer.usage = event.usage or answer.usage
     answer.choices |= event.choices is not None
+    if any(bytes(value) not in _NOTHING for value in (event.data, event.results)):
+        answer.embedding = True
+        answer.chunks_ns.append(at_ns)
     for choice in event.choices or ():
         part = choice.delta or choice.message or _Text()
         visible = part.content or choice.text
@@ -173,120 +203,106 @@ def _take(answer: _Answer, at_ns: int, event: _Event) -> None:
 # ---- the run -------------------------------------------------------------------------------
 
 
-def _run(source: Source, at: str, experiment: _Experiment, facts: _summary.Told | None) -> Run:
+def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, nvidia.Stats] | None) -> Told:
     answers = [
         _answer(source, f"{at}.requests[{number}]", request)
         for number, request in enumerate(experiment.requests)
     ]
-    if not any(answer.choices or answer.error for answer in answers):
-        raise source.fail("holds no chat or completion answer", at, "other endpoints have no tokens to time")
-    streaming = any(answer.streamed for answer in answers)
+    if not any(answer.choices or answer.embedding or answer.error for answer in answers):
+        hint = "measure chat, completions or embeddings"
+        raise source.fail("holds no chat or completion answer, and no embedding", at, hint)
+    known, stats = facts or (_BARE, nvidia.Stats(source, {}))
+    streamed = any(answer.streamed for answer in answers)
     chunks = np.array([len(answer.chunks_ns) for answer in answers], np.float64)
-    tokens, about, unknown = _tokens(answers, chunks, facts, streaming)
-    rows = _requests(answers, tokens, streaming, gaps=source.gaps)
-    counted = tables.counts(rows)
-    _agree(source, facts, answers, counted.completed)
-    total = tables.output_total(rows)
-    if total is None and facts and (mean := facts.value("output_sequence_length")) is not None:
-        total = mean * counted.completed
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    tokens, notes, unknown = _tokens(answers, chunks, stats, streamed)
+    rows = _requests(answers, tokens, streamed, gaps=source.gaps)
+    mean, counted = stats.value("output_sequence_length"), known.counts
+    if (
+        counted is not None
+        and counted.completed == rows.counts.completed
+        and all(a.visible_ns for a in answers)
+    ):
+        assert rows.e2e_s is not None
+        nvidia.refuse_another_run(source, rows.e2e_s, known, stats.source.name)
+    hidden = sum(bool(a.chunks_ns) and a.visible_ns != a.chunks_ns[0] for a in answers) if streamed else 0
+    if hidden:
+        notes += (
+            f"{hidden} answers begin with reasoning or a tool call, which GenAI-Perf does not time: "
+            "our TTFT is earlier than its own",
+        )
+    ends = np.array([answer.after_s(-1) for answer in answers])
+    assert rows.start_s is not None
+    return replace(
+        known,
         format="genai-perf raw",
-        tool=NAME,
         evidence=rows,
-        counts=counted,
-        model=(facts.model() if facts else None) or _payload(experiment.requests[0]),
+        counts=None,
+        counted=Counted(completed=counted.completed, where=f"{stats.source.name} beside it")
+        if counted
+        else None,
+        output_tokens=mean * rows.counts.completed if mean is not None and tokens is None else None,
+        fewest_tokens=None,
+        duration_s=clocks.span_s(rows.start_s, rows.start_s + ends),
         load=_load(experiment.experiment),
-        duration_s=_span_s(answers),
-        total_output_tokens=total,
-        streaming=streaming,
-        definitions=DEFINITIONS,
-        tool_reported=facts.reported() if facts else {},
-        unsuitable=_unsuitable(rows, streaming, unknown),
-        notes=(
-            *tables.failure_note(rows, [a.error or ("" if a.chunks_ns else "no content") for a in answers]),
-            _summary.INVISIBLE,
-            *about,
-            *_notes(answers, rows, streaming, facts),
-        ),
+        model=known.model or _payload(experiment.requests[0]),
+        date=clocks.day(min(answer.start_ns for answer in answers) / 1e9),
+        streamed=streamed,
+        has_gaps=streamed,
+        pieces=np.where([answer.choices for answer in answers], chunks, np.nan),
+        doubts=(Doubt(Why.ABSENT, ("tpot",), unknown),) if unknown and streamed else (),
+        messages=[a.error or ("" if a.chunks_ns else "no content") for a in answers],
+        notes=(summary.INVISIBLE, *notes, *known.notes),
     )
 
 
-def _requests(answers: list[_Answer], tokens: Floats | None, streaming: bool, *, gaps: bool) -> Requests:
+def _requests(answers: list[_Answer], tokens: Floats | None, streamed: bool, *, gaps: bool) -> Requests:
     start = np.array([answer.start_ns for answer in answers], np.int64)
-    lists = [np.diff(np.array(a.chunks_ns, np.int64)) / 1e9 for a in answers] if gaps and streaming else []
-    lengths = np.cumsum([0, *(len(each) for each in lists)])
+    lists = [np.diff(np.array(a.chunks_ns, np.int64)) / 1e9 for a in answers] if gaps and streamed else []
     prompts = [a.usage.prompt_tokens if a.usage else None for a in answers]
     return tables.requests(
         errors=np.array([bool(a.error) or not a.chunks_ns for a in answers], bool),
-        ttft_s=np.array([answer.after_s(0) for answer in answers]) if streaming else None,
+        ttft_s=np.array([answer.after_s(0) for answer in answers]) if streamed else None,
         e2e_s=np.array([answer.after_s(-1) for answer in answers]),
         output_tokens=tokens,
-        input_tokens=np.array(prompts, np.float64),
+        input_tokens=tables.column(prompts),
         start_s=(start - start.min()) / 1e9,
-        gaps=Gaps(np.concatenate(lists), lengths.astype(np.int64)) if lists else None,
+        gaps=Gaps(np.concatenate(lists), np.cumsum([0, *map(len, lists)])) if lists else None,
     )
 
 
 def _tokens(
-    answers: list[_Answer], chunks: Floats, facts: _summary.Told | None, streaming: bool
+    answers: list[_Answer], chunks: Floats, stats: nvidia.Stats, streamed: bool
 ) -> tuple[Floats | None, tuple[str, ...], str]:
     """Output tokens of each request, a note on where they come from, and why there are none."""
-    usage = np.array([a.usage.completion_tokens if a.usage else None for a in answers], np.float64)
-    some = chunks > 0
+    usage = tables.column(a.usage.completion_tokens if a.usage else None for a in answers)
+    some, said = chunks > 0, stats.value("output_sequence_length")
+    if any(answer.embedding for answer in answers):
+        return np.full(len(answers), np.nan), (), ""
     if some.any() and np.isfinite(usage[some]).all():
-        note = f"output tokens are the server's usage ({usage[some].mean():.4g} a request)"
-        mean = facts.value("output_sequence_length") if facts else None
-        if mean is None or abs(mean - usage[some].mean()) <= tables.MISMATCH * usage[some].mean():
-            return usage, (note,), ""
-        more = f"; GenAI-Perf's tokenizer says {mean:.4g}: its inter_token_latency differs from our TPOT"
-        return usage, (note + more,), ""
-    if not streaming or not some.any():
-        return None, (), ""
-    if facts is None or facts.value("output_sequence_length") is None:
+        mean = usage[some].mean()
+        note = f"output tokens are the server's usage ({mean:.4g} a request)"
+        if said is not None and abs(said - mean) > tables.MISMATCH * mean:
+            note += f"; GenAI-Perf's tokenizer says {said:.4g}: its inter_token_latency differs from our TPOT"
+        return usage, (note,), ""
+    if said is None:
         return None, (), _NO_TOKENS.format("no summary is beside it")
-    if _one_token_a_chunk(chunks[some], facts):
-        mean = chunks[some].mean()
+    mean = chunks[some].mean() if some.any() else 0.0
+    if streamed and _one_token_a_chunk(chunks[some], stats.by_tag["output_sequence_length"]):
         note = f"output tokens are chunks with content: {mean:.4g} a request, as many as the summary's tokens"
         return chunks, (note,), ""
-    said = facts.value("output_sequence_length")
-    why = f"its {chunks[some].mean():.4g} chunks a request are not the summary's {said:.4g} tokens"
-    if said is not None and abs(chunks[some].mean() - said) <= _SAME * said:
+    why = f"its {mean:.4g} chunks a request are not the summary's {said:.4g} tokens"
+    if abs(mean - said) <= _SAME * said:
         why = "its chunks are spread otherwise than the summary's tokens"
     return None, (), _NO_TOKENS.format(why)
 
 
-def _one_token_a_chunk(chunks: Floats, facts: _summary.Told) -> bool:
-    length = facts.stats["output_sequence_length"]
+def _one_token_a_chunk(chunks: Floats, length: nvidia.Stat) -> bool:
+    if not len(chunks):
+        return False
     pairs = [(float(chunks.mean()), length.avg or 0.0, 0.0)]
     # Equal means can be chance; equal percentiles, to a token, hardly.
     pairs += [(float(np.percentile(chunks, p)), value, 1.0) for p, value in length.percentiles()]
     return all(abs(mine - its) <= max(_SAME * its, slack) for mine, its, slack in pairs)
-
-
-def _agree(source: Source, facts: _summary.Told | None, answers: list[_Answer], completed: int) -> None:
-    """Requests that the summary counts and the raw file lacks were cut off: they must not vanish."""
-    if facts is None:
-        return
-    whole = "copy both files of one run whole, or take the other one away"
-    stated = facts.count()
-    if stated is not None and stated > completed:
-        raise source.fail(
-            f"holds {completed} requests with content, but {facts.source.name} beside it counts {stated}",
-            hint=whole,
-        )
-    said = facts.latencies().get("e2e", Summary()).mean
-    ours = np.array([a.after_s(-1) for a in answers if a.chunks_ns])
-    if said and stated == completed and all(a.visible_ns for a in answers) and not _close(ours.mean(), said):
-        raise source.fail(
-            f"has a mean request latency of {ours.mean():.6g} s, but {facts.source.name} says {said:.6g} s",
-            hint=whole,
-        )
-
-
-def _close(mine: float, its: float) -> bool:
-    return abs(mine - its) <= 1e-3 * its
 
 
 def _load(setting: _Setting) -> Load | None:
@@ -307,39 +323,3 @@ def _payload(request: _Request) -> str | None:
         return None
     model = named.get("model") if isinstance(named, dict) else None
     return model if isinstance(model, str) else None
-
-
-def _span_s(answers: list[_Answer]) -> float | None:
-    """First start to last content, as GenAI-Perf measures its throughput."""
-    ends = [answer.chunks_ns[-1] for answer in answers if answer.chunks_ns]
-    span = max(ends) - min(answer.start_ns for answer in answers) if ends else 0
-    return span / 1e9 if span > 0 else None
-
-
-def _unsuitable(rows: Requests, streaming: bool, unknown: str) -> dict[str, str]:
-    completed = rows.status == Status.COMPLETED
-    if not completed.any():
-        return {}
-    if not streaming:
-        return dict.fromkeys(("ttft", "tpot", "itl"), _summary.NOT_STREAMING)
-    if rows.ttft_s is not None and rows.e2e_s is not None:
-        several = completed if rows.output_tokens is None else completed & (rows.output_tokens > 1)
-        at_once = (rows.e2e_s <= rows.ttft_s)[several]
-        if at_once.size and at_once.mean() > 0.5:
-            return dict.fromkeys(("tpot", "itl"), _summary.ONE_CHUNK)
-    return {"tpot": unknown} if unknown else {}
-
-
-def _notes(
-    answers: list[_Answer], rows: Requests, streaming: bool, facts: _summary.Told | None
-) -> tuple[str, ...]:
-    hidden = sum(bool(a.chunks_ns) and a.visible_ns != a.chunks_ns[0] for a in answers)
-    notes = []
-    if hidden and streaming:
-        notes.append(
-            f"{hidden} answers begin with reasoning or a tool call, which GenAI-Perf does not time: "
-            "our TTFT is earlier than its own"
-        )
-    if facts is None:
-        notes.append("no summary of GenAI-Perf beside it: its own percentiles are not shown")
-    return (*notes, *(facts.notes if facts else ()), *(_summary.goodput_note(facts) if facts else ()))

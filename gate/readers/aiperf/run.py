@@ -1,0 +1,241 @@
+"""AIPerf's per-request records: one JSON object a line, every metric with its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from ...model import Aggregate, Counts, Doubt, Floats, Gaps, Status, Why
+from .. import clocks, kinds, nvidia, tables
+from ..source import Source
+from ..told import Told
+from . import AGGREGATES, KINDS, RECORDS, TITLE, aggregate
+
+_ALONE = "no profile_export_aiperf.json beside it: AIPerf's version, model and load are not stated"
+_BARE = Told(format="", evidence=Aggregate({}), retries=0, stream_with=nvidia.STREAM_WITH, notes=(_ALONE,))
+_TOKENIZER = "AIPerf's tokenizer (by which its own inter_token_latency differs from our TPOT)"
+
+_Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
+_Table: TypeAlias = "dict[str, NDArray[Any]]"
+_Key: TypeAlias = "tuple[str | None, int | None] | None"  # name and place of a phase; None: of the warm-up
+
+
+class _Cell(msgspec.Struct, gc=False):
+    value: float | Literal["inf", "-inf"] | None = None  # how Source spells an infinity
+    unit: str = ""
+
+
+class _Count(msgspec.Struct, gc=False):
+    value: Annotated[float, msgspec.Meta(ge=0)] | Literal["inf", "-inf"] | None = None
+
+
+class _Times(msgspec.Struct, gc=False):
+    value: list[float]
+    unit: str = ""
+
+
+class _Metrics(msgspec.Struct, gc=False):
+    time_to_first_token: _Cell | None = None
+    ttft: _Cell | None = None  # its name until 2025-10
+    request_latency: _Cell | None = None
+    output_sequence_length: _Count | None = None
+    usage_completion_tokens: _Count | None = None
+    input_sequence_length: _Count | None = None
+
+
+class _MetricsAndGaps(_Metrics, gc=False):
+    inter_chunk_latency: _Times | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    credit_issued_ns: _Ns | None = None
+    request_start_ns: _Ns | None = None
+    timestamp_ns: _Ns | None = None  # the start, until 2025-10
+    request_end_ns: _Ns | None = None
+    benchmark_phase: Literal["warmup", "profiling"] | None = None
+    credit_phase: Literal["warmup", "profiling"] | None = None
+    phase_index: int | None = None
+    phase_name: str | None = None
+    was_cancelled: bool | None = None
+
+    @property
+    def key(self) -> _Key:
+        warmup = (self.benchmark_phase or self.credit_phase) == "warmup"
+        return None if warmup else (self.phase_name, self.phase_index)
+
+
+class _Row(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    metrics: _Metrics
+    error: aggregate.Error | None = None
+
+
+class _RowAndGaps(_Row, gc=False):
+    metrics: _MetricsAndGaps
+
+
+def decode(source: Source) -> Iterator[Told]:
+    """One Told a measured phase. Raises InputError where records and aggregate contradict each other."""
+    kind = kinds.kind_of(source, KINDS)
+    if kind is None or kind.no_result:
+        raise kinds.refuse(source, kind, TITLE, f"give {aggregate.RECORDS} or profile_export_aiperf.json")
+    if kind is not RECORDS:
+        yield aggregate.decode(source)
+        return
+    phases = _phases(source)
+    others = (kinds.beside(source, KINDS, name) for name in ("_aiperf.json", ".json"))
+    beside = next((o for o in others if o and kinds.kind_of(o, KINDS) in AGGREGATES), None)
+    facts = aggregate.facts(beside) if beside else None
+    several = len(phases) > 1 or (facts is not None and len(facts.measured) > 1)
+    known = _agreed(source, facts, phases, several=several) if facts else _BARE
+    for key, table in phases.items():
+        told = _told(source, table, known)
+        if several and key:
+            phase = facts.phase(*key) if facts else aggregate.Phase()
+            told = replace(told, level=key[0] or f"phase {key[1]}", load=phase.load, asked=phase.asked)
+        yield told
+
+
+# ---- columns -------------------------------------------------------------------------------
+
+
+def _phases(source: Source) -> dict[_Key, _Table]:
+    """Columns by measured phase; those of the warm-up stand before the first. 0 ns is unknown."""
+    parts: dict[_Key, list[_Table]] = {}
+    for rows in source.lines(_RowAndGaps) if source.gaps else source.lines(_Row):
+        for key in dict.fromkeys(row.metadata.key for row in rows):
+            chosen = [row for row in rows if row.metadata.key == key]
+            parts.setdefault(key, []).append(_columns(source, chosen, warmup=key is None))
+    if not parts:
+        raise source.fail("holds no request", hint="run the benchmark again")
+    warmup = parts.pop(None, [])
+    first, *rest = parts or [None]
+    whole = {first: [*warmup, *parts.get(first, [])]} | {key: parts[key] for key in rest}
+    return {
+        key: {name: np.concatenate([part[name] for part in some]) for name in some[0]}
+        for key, some in whole.items()
+    }
+
+
+def _columns(source: Source, rows: Sequence[_Row], *, warmup: bool) -> _Table:
+    metas, metrics = [row.metadata for row in rows], [row.metrics for row in rows]
+    errors = [row.error for row in rows]
+    stopped = [e is not None and e.is_cancellation for e in errors]
+    table: _Table = {
+        "start_ns": np.array([m.request_start_ns or m.timestamp_ns or 0 for m in metas], np.int64),
+        "end_ns": np.array([m.request_end_ns or 0 for m in metas], np.int64),
+        "due_ns": np.array([m.credit_issued_ns or 0 for m in metas], np.int64),
+        "warmup": np.full(len(rows), warmup),
+        "cancelled": np.array([bool(m.was_cancelled) for m in metas]) | np.array(stopped),
+        "error": np.array([error is not None for error in errors]),
+        "message": np.array(["" if error is None else str(error) for error in errors], object),
+        "ttft": _seconds(source, [m.time_to_first_token or m.ttft for m in metrics], "time_to_first_token"),
+        "e2e": _seconds(source, [m.request_latency for m in metrics], "request_latency"),
+        "tokens": _values([m.output_sequence_length for m in metrics]),
+        "usage": _values([m.usage_completion_tokens for m in metrics]),
+        "input": _values([m.input_sequence_length for m in metrics]),
+    }
+    if source.gaps:
+        cells = [m.inter_chunk_latency for m in metrics if isinstance(m, _MetricsAndGaps)]
+        units = [nvidia.per_second(source, c.unit, "inter_chunk_latency") if c else 1.0 for c in cells]
+        lists = [np.array(c.value if c else []) / unit for c, unit in zip(cells, units, strict=True)]
+        table |= {"gap": np.concatenate(lists), "gaps": np.array([len(each) for each in lists])}
+    return table
+
+
+def _values(cells: Sequence[_Cell | _Count | None]) -> Floats:
+    return tables.column(None if cell is None else cell.value for cell in cells)
+
+
+def _seconds(source: Source, cells: Sequence[_Cell | None], metric: str) -> Floats:
+    scales = {u: nvidia.per_second(source, u, metric) for u in {cell.unit for cell in cells if cell}}
+    return _values(cells) / [scales[cell.unit] if cell else 1.0 for cell in cells]
+
+
+# ---- one phase -----------------------------------------------------------------------------
+
+
+def _told(source: Source, table: _Table, known: Told) -> Told:
+    usage, begun = table["usage"], table["start_ns"] > 0
+    first = table["start_ns"][begun].min() if begun.any() else 0
+    # Subtracted as integers: only then do the nanoseconds survive.
+    start_s = np.where(begun, (table["start_ns"] - first) / 1e9, np.nan)
+    took_s = np.where(table["end_ns"] > 0, (table["end_ns"] - table["start_ns"]) / 1e9, table["e2e"])
+    rows = tables.requests(
+        errors=table["error"],
+        ttft_s=table["ttft"],
+        e2e_s=table["e2e"],
+        output_tokens=np.where(usage > 0, usage, table["tokens"]),
+        input_tokens=table["input"],
+        start_s=start_s,
+        cancelled=table["cancelled"],
+        warmup=table["warmup"],
+        gaps=Gaps(table["gap"], np.cumsum([0, *table["gaps"]])) if len(table.get("gap", ())) else None,
+    )
+    attempted, completed = rows.attempted & begun, rows.status == Status.COMPLETED
+    late = (table["start_ns"] - table["due_ns"])[attempted & (table["due_ns"] > 0)]
+    without = int((completed & ~(usage > 0)).sum())
+    partly = f"{without} completed requests have no server usage: AIPerf's tokenizer counts theirs"
+    return replace(
+        known,
+        format="aiperf records",
+        evidence=rows,
+        duration_s=known.duration_s or clocks.span_s(start_s[attempted], (start_s + took_s)[attempted]),
+        date=clocks.day(table["start_ns"][begun] / 1e9) or known.date,
+        has_gaps=source.data.find(b'"inter_chunk_latency"') >= 0,
+        late_p99_s=float(np.percentile(late, 99)) / 1e9 if len(late) else None,
+        recount=(table["tokens"], "the server's usage", _TOKENIZER),
+        messages=table["message"].tolist(),
+        notes=(*known.notes, *((partly,) if without and (usage > 0).any() else ())),
+    )
+
+
+def _agreed(source: Source, facts: aggregate.Facts, phases: dict[_Key, _Table], *, several: bool) -> Told:
+    """What the aggregate tells of these records. Raises InputError where it counts others.
+
+    It may count requests that were stopped without an error as completed and, where it does not list its
+    errors, those with one as failed. A failure of the rows that it does not count is one all the same.
+    """
+    told, name, counts = facts.told, facts.stats.source.name, facts.told.counts
+    ends = [(t["error"] + 2 * t["cancelled"])[~t["warmup"]] for t in phases.values()]
+    here, wrong, stopped, cut_off = np.bincount(np.concatenate(ends), minlength=4).tolist()
+    counts = counts or Counts(here + wrong, here, wrong)
+    completed = counts.completed - min(max(counts.completed - here, 0), stopped)
+    listed, counted = sum(kind.count for kind in facts.failures), counts.attempted - counts.completed
+    failed = max(wrong, listed, counted + counts.cancelled - cut_off)
+    if completed > here or failed > wrong or (completed < here and not several):
+        why = f"holds {here} completed and {wrong} failed requests, but {name} beside it counts"
+        raise source.fail(f"{why} {completed} and {failed}", hint=nvidia.BOTH)
+    doubts, notes = list(told.doubts), list(told.notes)
+    if counted > wrong:
+        why = (
+            f"{counted - wrong} errors that {name} counts are here only as cancelled requests, and it does"
+            " not list what they were; keep its error_summary or run again"
+        )
+        doubts.append(Doubt(Why.FAILURES_HIDDEN, ("attempted",), why, counted - wrong))
+    seen, stated = here + wrong + stopped + cut_off, counts.attempted + counts.cancelled
+    if stated < seen:
+        notes.append(f"AIPerf's aggregate counts {stated} of these {seen} requests")
+    lost = {phase.name for phase in facts.measured} - {key[0] for key in phases if key}
+    if several and lost - {None}:
+        why = (
+            f"the measured phases {', '.join(sorted(filter(None, lost)))} have no request here; {nvidia.BOTH}"
+        )
+        doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
+    told = replace(told, counts=None, streamed=None, doubts=tuple(doubts), notes=tuple(notes))
+    if several:
+        return replace(
+            told, asked=None, load=None, stated={}, goodput="", duration_s=None, output_tokens=None
+        )
+    (table,) = phases.values()
+    good = ~(table["warmup"] | table["cancelled"] | table["error"])
+    if completed == here:
+        nvidia.refuse_another_run(source, table["e2e"][good], told, name)
+    usage = table["usage"][good] > 0
+    tag = "total_usage_completion_tokens" if usage.all() else "total_osl" if not usage.any() else ""
+    return replace(told, output_tokens=facts.stats.value(tag))
