@@ -6,6 +6,7 @@ Suspicion only: it gives doubts and never changes columns or counts.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..model import Aggregate, Bools, Doubt, Floats, Requests, Status, Why
 
@@ -22,10 +23,6 @@ _MOST = 0.5  # of the answers: then the run did not stream
 ONE_CHUNK = (
     "answers came in one piece (TTFT is about E2E): not streamed, or all tokens in the first chunk;"
     " run with streaming on"
-)
-_BURST = (
-    "the tokens of the answers came in one burst (TPOT below 0.1 ms): they were held back on the way, or the"
-    " times are not in the unit they are declared in; look for a buffering proxy and check the units"
 )
 _SOME = (
     "{:.1%} of the answers of several tokens came in one piece, so their TPOT is no decode time;"
@@ -55,15 +52,14 @@ def answers_in_one_piece(rows: Requests, tail_s: Floats | None = None) -> Doubt 
         decode_s = decode_s - np.nan_to_num(tail_s)
         tpot_s = decode_s / np.where(rows.output_tokens > 1, rows.output_tokens - 1, np.nan)
     in_one = several & (tpot_s < AT_ONCE_TPOT_S) & (decode_s <= AT_ONCE * e2e_s)
-    blind = several & (tpot_s < BLIND_TPOT_S)
-    for which, why in ((in_one, ONE_CHUNK), (in_one | blind, _BURST)):
-        if which.sum() >= _MOST * several.sum():
-            return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), why)
-    which = in_one | blind
+    if in_one.sum() >= _MOST * several.sum():
+        return Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), ONE_CHUNK)
+    which = in_one | (several & (tpot_s < BLIND_TPOT_S))
     number = int(which.sum())
     if not number:
         return None
-    return Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number), which
+    doubt = Doubt(Why.ONE_PIECE, ("tpot", "itl"), _SOME.format(number / several.sum()), number)
+    return replace(doubt, requests=None) if number >= _MOST * several.sum() else (doubt, which)
 
 
 def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
