@@ -96,6 +96,7 @@ def table(
     errors: Iterable[bool],
     per_second: float = 1.0,
     order: str = "unknown",
+    warmup: Bools | None = None,
     **fields: str,
 ) -> Requests:
     """Decoded rows as columns: `fields` names the field of each column, "" one that is not there.
@@ -108,7 +109,8 @@ def table(
             continue
         cells = column(map(attrgetter(field.lstrip("-")), rows))
         columns[name] = cells / per_second if name.endswith("_s") and field[0] != "-" else cells
-    return requests(errors=np.fromiter(errors, np.bool_, len(rows)), order=order, **columns)
+    failed = np.fromiter(errors, np.bool_, len(rows))
+    return requests(errors=failed, order=order, warmup=warmup, **columns)
 
 
 def different(texts: Iterable[str | None]) -> int | None:

@@ -319,6 +319,9 @@ def test_requests_that_have_no_row_may_have_failed(tmp_path: Path) -> None:
     assert lost(read(tmp_path / "benchmark_data.db")) == []
     args(tmp_path, number=100, multi_turn=True)  # conversations
     assert lost(read(tmp_path / "benchmark_data.db")) == []
+    folder = tmp_path / "parallel_4_number_5"
+    folder.mkdir()
+    assert lost(read(write(folder, [row()] * 2))) == [3]  # the arguments are gone
 
 
 def test_a_summary_that_lacks_requests_may_lack_failures(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Load, Requests, Run, Status
+from gate.model import Load, Requests, Run, Status, Why
 from gate.readers import genai_bench, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -236,13 +236,13 @@ def test_a_short_answer_keeps_its_row_where_the_tool_has_no_tpot() -> None:
     run = read(run_file("failures"))
     assert run.counts.completed == 144
     assert any(note.endswith("with a TPOT of about 0: 1") for note in run.notes)
-    assert "tpot" not in run.doubted  # one of 144 decides no percentile below P99
+    assert [doubt.requests for doubt in run.doubts if "tpot" in doubt.of] == [1]  # of 144: judged both ways
 
 
 def test_a_row_without_times_that_is_no_error_is_a_failure(tmp_path: Path) -> None:
     run = read(write(tmp_path, document([row(), row(ttft=None), row(num_output_tokens=0)])))
     assert (run.counts.completed, run.counts.failed) == (1, 2)
-    assert any("3 completed; 2 of them have no valid TTFT" in note for note in run.notes)
+    assert any("the tool counts 3 completed, slo-gate 1" in note for note in run.notes)
 
 
 def test_all_failed_is_read_as_all_failed(tmp_path: Path) -> None:
@@ -259,13 +259,49 @@ def test_answers_in_one_piece_are_not_judged_by_ttft_or_tpot(tmp_path: Path) -> 
 
 def test_arrivals_without_a_row_are_told(tmp_path: Path) -> None:
     run = read(write(tmp_path, document([row()], total_arrivals=3)))
-    assert any("3 requests were sent, 2 of them have no row" in note for note in run.notes)
+    (lost,) = [doubt for doubt in run.doubts if "attempted" in doubt.of]
+    assert (lost.code, lost.requests) == (Why.LOST_ROWS, 2)
 
 
-def test_embeddings_are_refused(tmp_path: Path) -> None:
-    rows = [row(ttft=0.1, e2e_latency=0.1, tpot=0, output_latency=0, num_output_tokens=0)]
-    with pytest.raises(InputError, match="no generated tokens"):
-        read(write(tmp_path, document(rows, iteration_type="batch_size")))
+@pytest.mark.parametrize(
+    ("took_s", "arrivals", "lost"),
+    [(10.0, None, 6), (120.0, None, 0), (10.0, 4, 0), (10.0, 5, 1)],
+    ids=["by number", "by time", "all arrived", "one of the arrived"],
+)
+def test_a_run_that_its_number_of_requests_ended_has_a_row_for_each(
+    tmp_path: Path, took_s: float, arrivals: int | None, lost: int
+) -> None:
+    about = {"max_time_per_run_s": 120, "max_requests_per_run": 10, "cmd": "genai-bench"}
+    write(tmp_path, about, "experiment_metadata.json")
+    run = read(write(tmp_path, document([row()] * 4, run_duration=took_s, total_arrivals=arrivals)))
+    assert sum(doubt.requests or 0 for doubt in run.doubts if doubt.code is Why.LOST_ROWS) == lost
+
+
+@pytest.mark.parametrize("backend", [None, "aws-bedrock", "oci-cohere", "vllm"])
+def test_only_clients_that_send_once_have_an_error_rate(tmp_path: Path, backend: str | None) -> None:
+    write(tmp_path, {"api_backend": backend}, "experiment_metadata.json")
+    codes = [d.code for d in read(write(tmp_path, document([row()]))).doubts if "error_rate" in d.of]
+    assert codes == ([] if backend == "vllm" else [Why.RETRIES_UNKNOWN])
+
+
+def test_no_row_of_the_warm_up_is_lost(tmp_path: Path) -> None:
+    about = {"max_time_per_run_s": 120, "max_requests_per_run": 4, "cmd": "genai-bench --warmup-ratio 0.25"}
+    write(tmp_path, about, "experiment_metadata.json")
+    run = read(write(tmp_path, document([row()] * 4)))
+    assert (run.counts.attempted, run.counts.warmup) == (3, 1)
+    assert not any("attempted" in doubt.of for doubt in run.doubts)
+
+
+@pytest.mark.parametrize("tokens", [0, None])
+def test_embeddings_have_no_token_to_complete_with(tmp_path: Path, tokens: int | None) -> None:
+    still = row(ttft=0.1, e2e_latency=0.1, tpot=tokens, output_latency=0, num_output_tokens=tokens)
+    doc = document([still] * 3, iteration_type="batch_size", batch_size=8, num_concurrency=1)
+    run = read(write(tmp_path, doc))
+    assert (run.counts.completed, run.counts.failed) == (0, 3)
+    tokenless = rows_of(run).tokenless
+    assert tokenless is not None
+    assert tokenless.all()
+    assert (run.load, run.scenario) == (Load(concurrency=1), "D(50,100), batch size 8")
 
 
 def test_a_request_rate_is_an_open_loop(tmp_path: Path) -> None:
@@ -302,7 +338,7 @@ def test_the_metadata_is_no_result(shared: Path, tmp_path: Path) -> None:
 
 def test_a_list_shorter_than_its_counts_contradicts_itself(shared: Path) -> None:
     public = shared / "public-results" / "genai_bench" / "005_mock_run_data.json"
-    with pytest.raises(InputError, match="32 requests, 32 completed and 0 failed, its list has 2 rows"):
+    with pytest.raises(InputError, match="it counts 32 requests, and 2 have a row"):
         runs_of(genai_bench, source(public))
 
 

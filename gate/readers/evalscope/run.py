@@ -34,7 +34,7 @@ _METHODS = {
     False: "value of index int(n p / 100), one rank above the nearest at exact multiples, 4 decimals",
     None: "nearest rank over completed requests, rounded to 4 decimals, or the next rank (up to 1.11)",
 }
-_FOLDER = re.compile(r"(parallel|rate)_(\d+(?:\.\d+)?)_number_\d+")
+_FOLDER = re.compile(r"(parallel|rate)_(\d+(?:\.\d+)?)_number_(\d{1,9})")
 _STAMP = re.compile(r"(?:^|[/\\])(20\d{6})_\d{6}(?:[/\\]|$)")
 
 
@@ -59,15 +59,17 @@ def decode(source: Source) -> Told:
         told = replace(told, streamed=False)
     path = source.path.absolute() if source.path is not None else Path()
     stamp = _STAMP.search(args.text("outputs_dir") or str(path))
+    named = _FOLDER.fullmatch(path.parent.name)
     # A duration may end the run before its number of requests; a conversation is several of them.
     asked = None if args.any("multi_turn") or args.any("duration") else _scalar(args, "number")
+    asked = float(named[3]) if named and not args.fields else asked
     return replace(
         told,
         tool=TITLE,
         stream_with="run evalscope with --stream" if rows or stated else "",
         fewest_tokens=dict(points.get("tokens", ())).get(0.0),
         asked=int(asked) if asked else None,
-        load=_load(args, summary, path.parent.name),
+        load=_load(args, summary, named),
         model=args.text("model"),
         date=clocks.day_of(stamp[1]) if stamp else None,
         stated=stated,
@@ -220,9 +222,8 @@ def _scalar(args: Doc, key: str) -> float | None:
     return args.number(key) if isinstance(args.any(key), (int, float)) else None
 
 
-def _load(args: Doc, summary: Doc, folder: str) -> Load | None:
+def _load(args: Doc, summary: Doc, named: re.Match[str] | None) -> Load | None:
     """By the arguments, the summary or the folder's name. A rate of -1 is none, -1 in flight is no cap."""
-    named = _FOLDER.fullmatch(folder)
     value = float(named[2]) if named else None
     sweep = isinstance(args.any("rate"), list) or isinstance(args.any("parallel"), list)
     for rate, parallel in (

@@ -6,12 +6,16 @@ start times. The tool's statistics leave out its warm-up and cool-down rows; the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "genai-bench"
 TITLE = "genai-bench"
@@ -23,7 +27,10 @@ FORMATS: Sequence[Format] = (
         files="`*_time_*s.json` with `experiment_metadata.json` (0.0.1 to 0.0.5)",
         evidence="requests",
         reads="TTFT, E2E, tokens, errors; version, model, concurrency or rate",
-        cannot="ITL; duration when there are warm-up rows",
+        cannot=(
+            "ITL; duration when there are warm-up rows; the error rate where no experiment_metadata.json "
+            "says that the client does not repeat requests"
+        ),
         traps=(
             "the unit is in `_time_unit`; `error_rate` is always 0; one-token answers have no row; "
             "warm-up by index"
@@ -36,31 +43,32 @@ DEFINITIONS: Mapping[str, str] = {
     "tpot": "tpot: (e2e_latency - ttft) / (num_output_tokens - 1); answers of one token are dropped",
     "itl": "not recorded; output_inference_speed is 1 / tpot",
 }
-IS_METADATA = frozenset(("benchmark_version", "api_backend", "traffic_scenario"))
-_IS_RUN = r'\s*\{\s*"aggregated_metrics"\s*:\s*\{\s*"scenario"'
+KINDS = (
+    Kind(
+        "_time_#s.json",  # SCENARIO_TASK_num_concurrency_N_time_Ss.json
+        frozenset(("aggregated_metrics", "individual_request_metrics")),
+        begins=r'\s*\{\s*"aggregated_metrics"\s*:\s*\{\s*"scenario"',
+    ),
+    Kind(
+        "experiment_metadata.json",
+        frozenset(("benchmark_version", "api_backend", "traffic_scenario")),
+        no_result="describes a genai-bench experiment and holds no request",
+    ),
+)
 
 
 def sniff(source: Source, /) -> bool:
     """Whether genai-bench wrote it: a run (also cut short) or the metadata under another name."""
-    if source.shape == "broken":
-        return re.match(_IS_RUN, source.head) is not None
-    return source.shape == "object" and _is_ours(source.keys)
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def _is_ours(keys: frozenset[str]) -> bool:
-    return keys >= {"aggregated_metrics", "individual_request_metrics"} or keys >= IS_METADATA
-
-
-def read(source: Source, /) -> Sequence[Run]:
+def decode(source: Source, /) -> Sequence[Told]:
     """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """The metadata under another name, where there is a run too."""
-    metadata = [s for s in sources if s.shape == "object" and s.keys >= IS_METADATA]
-    if len(metadata) == len(sources):
-        return {}
-    return dict.fromkeys(metadata, "it describes the experiment and holds no request")
+    return kinds.companions(sources, KINDS)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from ...model import Bools, Load, Requests, Run, Status, ToolReported
-from .. import bursts, tables
+from ...model import Load, Summary
+from .. import kinds, tables
+from ..ladders import ladder
 from ..source import Doc, Source
-from . import DEFINITIONS, IS_METADATA, NAME, TITLE
+from ..told import Counted, Told
+from . import KINDS, NAME, TITLE
 
 _METRICS = {"ttft": "ttft", "e2e": "e2e_latency", "tpot": "tpot"}  # ours -> the tool's
 _PERCENTS = (25, 50, 75, 90, 95, 99)
-_UNITS = {"s": 1.0, "ms": 1e-3}
-_METADATA = "experiment_metadata.json"
+_UNITS = {"s": 1.0, "ms": 1000.0}
+_METADATA = KINDS[1].name
+# API backends whose clients send a request once; the SDKs of the others (aws, oci) repeat what failed.
+_SENT_ONCE = frozenset(("azure-openai", "cohere", "gcp-vertex", "openai", "sglang", "together", "vllm"))
 _AGAIN = "run the benchmark again, or use the file as the tool wrote it"
-
-_LOST_SHARE = 0.01  # of the requests sent; more without a row may hide failures
-_LOST = (
-    "genai-bench keeps no record of answers of one token and of requests in flight when the run ends:"
-    " neither is in the file"
-)
-_LATE = "E2E ends with the stream, after the last token (usage chunk or [DONE])"
+_RUN_FILE = "pass the run's own file beside it, named SCENARIO_TASK_num_concurrency_N_time_Ss.json"
+_METHOD = "numpy linear over completed requests without the tool's warm-up and cool-down"
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -51,83 +50,75 @@ class _Aggregated(msgspec.Struct):
     total_arrivals: int | None = None
 
 
-def read(source: Source) -> Sequence[Run]:
-    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
-    doc = source.doc
+def decode(source: Source) -> Told:
+    """What the file says. Raises InputError when it is broken, empty or contradicts itself."""
+    kind = kinds.kind_of(source, KINDS)
+    if kind is not KINDS[0]:
+        raise kinds.refuse(source, kind, TITLE, _RUN_FILE)
     if source.shape == "objects":
         raise source.fail("holds several JSON objects", hint=_AGAIN)
-    if source.keys >= IS_METADATA:
-        raise source.fail("describes a genai-bench experiment and holds no request", hint=_RUN_FILE)
-    said = doc.get("aggregated_metrics", _Aggregated)
+    doc = source.doc
+    totals = doc.get("aggregated_metrics", _Aggregated)
     rows = doc.get("individual_request_metrics", list[_Row])
-    if said is None or rows is None:
+    if totals is None or rows is None:
         raise source.fail("has no aggregated_metrics or no individual_request_metrics", doc.at, _AGAIN)
     if not rows:
         raise source.fail("holds no requests", doc.at, "run the benchmark again")
-    _check(source, said, rows)
-    return (_run(source, said, rows, _unit(doc)),)
+    return _told(source, totals, rows, _per_second(doc))
 
 
-_RUN_FILE = "pass the run's own file beside it, named SCENARIO_TASK_num_concurrency_N_time_Ss.json"
-
-
-# ---- rows ---------------------------------------------------------------------------------
-
-
-def _run(source: Source, said: _Aggregated, rows: Sequence[_Row], unit: float) -> Run:
-    about = _metadata(source)
-    edges, edge_notes = _edges(about, len(rows))
-    table = _table(rows, unit, edges)
-    if _generates_nothing(table):
-        why = "holds no generated tokens: embeddings, images and speech have no TTFT or TPOT to judge"
-        raise source.fail(why, hint="benchmark a text task, such as text-to-text")
-    streaming, unsuitable, odd = bursts.judge(table)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format=f"{NAME} run",
-        tool=TITLE,
-        evidence=table,
-        counts=tables.counts(table),
-        tool_version=about.text("benchmark_version") if about else None,
-        model=about.text("api_model_name") if about else None,
-        hardware=_hardware(about),
-        scenario=said.scenario,
-        load=_load(source, said),
-        duration_s=None if edges.any() else _positive(said.run_duration),
-        total_output_tokens=tables.output_total(table),
-        streaming=streaming,
-        definitions=DEFINITIONS,
-        tool_reported=_reported(said, unit),
-        unsuitable=_lost_rows(said) | ({"itl": bursts.NO_GAPS.format(TITLE)} | unsuitable),
-        notes=(
-            *tables.failure_note(table, [_message(row) for row in rows]),
-            *_count_notes(said, table, rows),
-            *edge_notes,
-            *odd,
-            *((f"traffic scenario {said.scenario}",) if said.scenario else ()),
-            _LOST,
-            _LATE,
-        ),
-    )
-
-
-def _unit(doc: Doc) -> float:
+def _per_second(doc: Doc) -> float:
     name = doc.text("_time_unit") or "s"
     if name not in _UNITS:
         raise doc.source.fail(f'"{name}" is no time unit of genai-bench', f"{doc.at}._time_unit", _AGAIN)
     return _UNITS[name]
 
 
-def _table(rows: Sequence[_Row], unit: float, edges: Bools) -> Requests:
-    return tables.requests(
-        errors=np.array([row.error_code is not None for row in rows], dtype=np.bool_),
-        ttft_s=tables.column([row.ttft for row in rows]) * unit,
-        e2e_s=tables.column([row.e2e_latency for row in rows]) * unit,
-        output_tokens=tables.column([row.num_output_tokens for row in rows]),
-        input_tokens=tables.column([row.num_input_tokens for row in rows]),
-        warmup=edges,
-        order="completion",
+def _told(source: Source, totals: _Aggregated, rows: Sequence[_Row], per_second: float) -> Told:
+    beside = source.beside(_METADATA) or source.beside(_METADATA + ".gz")
+    about = beside.doc if beside is not None and beside.shape == "object" else Doc(source, {})
+    first, last = (int(len(rows) * _ratio(about, name)) for name in ("warmup", "cooldown"))
+    places = np.arange(len(rows))
+    edges = (places < first) | (places >= len(rows) - last)
+    duration_s = totals.run_duration if isinstance(totals.run_duration, float) else None
+    asked = _asked(totals, about, duration_s)
+    tokens = totals.stats.get("num_output_tokens", {}).get("sum")  # without the edges, as here
+    gpu, number = about.text("server_gpu_type"), about.text("server_gpu_count")
+    batch = f", batch size {totals.batch_size}" if totals.iteration_type == "batch_size" else ""
+    return Told(
+        format=f"{NAME} run",
+        evidence=tables.table(
+            rows,
+            errors=(row.error_code is not None for row in rows),
+            per_second=per_second,
+            order="completion",
+            warmup=edges,
+            ttft_s="ttft",
+            e2e_s="e2e_latency",
+            output_tokens="num_output_tokens",
+            input_tokens="num_input_tokens",
+        ),
+        retries=0 if about.text("api_backend") in _SENT_ONCE else None,
+        retries_with=f"keep {_METADATA} beside it, of an API backend without an SDK",
+        asked=asked - int(edges.sum()) if asked is not None else None,
+        counted=Counted(
+            totals.num_completed_requests,
+            totals.num_error_requests,
+            totals.num_requests,
+            "$.aggregated_metrics",
+        ),
+        output_tokens=tokens if isinstance(tokens, float) else None,
+        version=about.text("benchmark_version"),
+        model=about.text("api_model_name"),
+        hardware=f"{number}x{gpu}" if number and gpu else gpu,
+        scenario=f"{totals.scenario}{batch}" if totals.scenario else None,
+        load=_load(source, totals),
+        duration_s=None if edges.any() else duration_s,
+        stream_with="benchmark a text task, which streams",
+        stated=_stated(totals, per_second),
+        method=_METHOD,
+        messages=[_message(row) for row in rows],
+        notes=tuple(_notes(totals, len(rows), first, last)),
     )
 
 
@@ -138,115 +129,59 @@ def _message(row: _Row) -> str:
     return f"error_code {row.error_code} ({text[:50]})"
 
 
-def _generates_nothing(table: Requests) -> bool:
-    """For tasks without text genai-bench writes 0 tokens and an E2E that is the TTFT."""
-    if table.output_tokens is None or table.ttft_s is None or table.e2e_s is None:
-        return False
-    known = np.isfinite(table.output_tokens)
-    return bool((table.output_tokens[known] == 0).all() and (table.ttft_s == table.e2e_s)[known].all())
-
-
-def _edges(about: Doc | None, n: int) -> tuple[Bools, tuple[str, ...]]:
-    """Rows the tool leaves out of its statistics by index: --warmup-ratio, --cooldown-ratio."""
-    edges = np.zeros(n, dtype=np.bool_)
-    command = (about.text("cmd") if about else None) or ""
-    first, last = (int(n * _ratio(command, name)) for name in ("warmup", "cooldown"))
-    edges[:first] = True
-    edges[n - last :] = True
-    if not first and not last:
-        return edges, ()
-    what = f"the first {first} and the last {last} of {n} rows are the tool's warm-up and cool-down"
-    return edges, (f"{what}: how long the rest took is not in the file (its throughputs divide by all)",)
-
-
-def _ratio(command: str, name: str) -> float:
-    found = re.search(rf"--{name}-ratio[ =]([0-9.]+)(?= |$)", command)
+def _ratio(about: Doc, name: str) -> float:
+    """--warmup-ratio, --cooldown-ratio: the tool leaves these rows out of its statistics by index."""
+    option = re.search(rf"--{name}-ratio[ =]([0-9.]+)(?= |$)", about.text("cmd") or "")
     try:
-        return min(float(found[1]), 1.0) if found else 0.0
+        return min(float(option[1]), 1.0) if option else 0.0
     except ValueError:
         return 0.0
 
 
-# ---- what the file says besides -----------------------------------------------------------
+def _asked(totals: _Aggregated, about: Doc, duration_s: float | None) -> int | None:
+    """What was sent by a rate; else the number that ended the run, where its time did not."""
+    if totals.total_arrivals is not None:
+        return totals.total_arrivals
+    limit_s = about.number("max_time_per_run_s")
+    ended_by_number = limit_s is not None and duration_s is not None and duration_s < limit_s
+    return about.count("max_requests_per_run") if ended_by_number else None
 
 
-def _metadata(source: Source) -> Doc | None:
-    beside = source.beside(_METADATA) or source.beside(_METADATA + ".gz")
-    return beside.doc if beside is not None and beside.shape == "object" else None
+def _load(source: Source, totals: _Aggregated) -> Load | None:
+    """A batch size changes what a request holds: as many are in flight as is stated beside it."""
+    if totals.iteration_type == "request_rate":
+        rate = totals.request_rate
+        return Load(request_rate=rate) if rate is not None and rate > 0 else None
+    users = totals.num_concurrency
+    if users is not None and users <= 0:
+        why = f"a concurrency of {users} sends nothing"
+        raise source.fail(why, "$.aggregated_metrics.num_concurrency", _AGAIN)
+    return Load(concurrency=users) if users else None
 
 
-def _hardware(about: Doc | None) -> str | None:
-    kind = about.text("server_gpu_type") if about else None
-    number = about.text("server_gpu_count") if about else None
-    return f"{number}x{kind}" if number and kind else kind
-
-
-def _load(source: Source, said: _Aggregated) -> Load | None:
-    kind = said.iteration_type
-    if kind == "num_concurrency" and said.num_concurrency is not None:
-        if said.num_concurrency <= 0:
-            why = f"a concurrency of {said.num_concurrency} sends nothing"
-            raise source.fail(why, "$.aggregated_metrics.num_concurrency", _AGAIN)
-        return Load(concurrency=said.num_concurrency)
-    if kind == "request_rate" and said.request_rate is not None and said.request_rate > 0:
-        return Load(request_rate=said.request_rate)
-    return None
-
-
-def _positive(cell: float | str | None) -> float | None:
-    return cell if isinstance(cell, float) and cell > 0 else None
-
-
-def _check(source: Source, said: _Aggregated, rows: Sequence[_Row]) -> None:
-    failed = sum(row.error_code is not None for row in rows)
-    stated = (said.num_requests, said.num_completed_requests, said.num_error_requests)
-    if stated != (len(rows), len(rows) - failed, failed):
-        why = (
-            f"contradicts itself: it says {stated[0]} requests, {stated[1]} completed and {stated[2]} failed,"
-            f" its list has {len(rows)} rows, {failed} of them failed"
-        )
-        raise source.fail(why, "$.aggregated_metrics", _AGAIN)
-
-
-def _count_notes(said: _Aggregated, table: Requests, rows: Sequence[_Row]) -> tuple[str, ...]:
-    notes = []
-    failed = said.num_error_requests
-    if failed and said.error_rate == 0:
-        share = f"{failed} of {said.num_requests} failed ({failed / said.num_requests:.1%})"
-        notes.append(f"the tool's error_rate is 0 in every file, and wrong here: {share}")
-    empty = int((table.status == Status.FAILED).sum()) - sum(
-        row.error_code is not None and status == Status.FAILED
-        for row, status in zip(rows, table.status.tolist(), strict=True)
-    )
-    if empty:
-        notes.append(
-            f"the tool counts {said.num_completed_requests} completed; {empty} of them have no valid TTFT,"
-            " E2E or output token and count as failed"
-        )
-    if said.total_arrivals is not None and said.total_arrivals > said.num_requests:
-        lost = said.total_arrivals - said.num_requests
-        notes.append(f"{said.total_arrivals} requests were sent, {lost} of them have no row")
-    return tuple(notes)
-
-
-def _lost_rows(said: _Aggregated) -> dict[str, str]:
-    """Requests that were sent and have no row, beyond those in flight at the end: they may have failed."""
-    sent, rows = said.total_arrivals, said.num_requests
-    if sent is None or sent - rows <= max(_LOST_SHARE * sent, said.num_concurrency or 0):
-        return {}
-    why = f"{sent} requests were sent and {rows} have a row: the rest may have failed"
-    return {"attempted": f"{why}; give the run more time, or fewer requests"}
-
-
-def _reported(said: _Aggregated, unit: float) -> dict[str, ToolReported]:
-    found = {}
+def _stated(totals: _Aggregated, per_second: float) -> Mapping[str, Summary]:
+    stated = {}
     for metric, name in _METRICS.items():
-        named = {key: value for key, value in said.stats.get(name, {}).items() if isinstance(value, float)}
-        points = tuple((float(p), named[f"p{p}"] * unit) for p in _PERCENTS if f"p{p}" in named)
-        if points:
-            mean = named["mean"] * unit if "mean" in named else None
-            found[metric] = ToolReported(points, _METHOD, mean)
-    return found
+        known = {key: cell for key, cell in totals.stats.get(name, {}).items() if isinstance(cell, float)}
+        points = ((float(percent), known.get(f"p{percent}")) for percent in _PERCENTS)
+        stated[metric] = ladder(points, per_second=per_second, mean=known.get("mean"))
+    return stated
 
 
-_METHOD = "numpy linear over completed requests without the tool's warm-up and cool-down"
+def _notes(totals: _Aggregated, rows: int, first: int, last: int) -> Iterator[str]:
+    failed = totals.num_error_requests
+    if failed and totals.error_rate == 0:
+        share = f"{failed} of {rows} failed ({failed / rows:.1%})"
+        yield f"the tool's error_rate is 0 in every file, and wrong here: {share}"
+    if first or last:
+        yield (
+            f"the first {first} and the last {last} of {rows} rows are the tool's warm-up and cool-down: how"
+            " long the rest took is not in the file (its throughputs divide by all)"
+        )
+    if totals.scenario:
+        yield f"traffic scenario {totals.scenario}"
+    yield (
+        "genai-bench keeps no record of answers of one token and of requests in flight when the run ends:"
+        " neither is in the file"
+    )
+    yield "E2E ends with the stream, after the last token (usage chunk or [DONE])"
