@@ -58,6 +58,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # What the tool states itself.
     stated: Mapping[str, Summary] = field(default_factory=dict)  # metric -> its statistics
     method: str | Mapping[str, str] = ""  # of its percentiles, also by metric
+    percentiles_with: str = ""  # the remedy where one is not stated: "name it in --percentile-metrics"
     goodput: str = ""  # what it calls goodput, as a clause: "90.0% of completed requests, by ttft 500 ms"
     valid: bool | None = None  # its own verdict on its run
     invalid_because: str = ""

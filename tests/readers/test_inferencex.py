@@ -135,7 +135,7 @@ def test_failures_are_invisible_so_nothing_is_judged() -> None:
         (run,) = read(HERE / case / "agg_raw.json")
         assert run.counts == Counts(0, 0, 0)
         assert run.evidence == Aggregate({}, settled_by="the raw result raw.json")
-        assert set(run.doubted) == METRICS | {"error_rate"}
+        assert set(run.doubted) == METRICS | {"error_rate", "attempted"}
         assert "without agg_" in run.doubted["error_rate"]
 
 
@@ -172,9 +172,9 @@ def test_interactivity_is_never_a_latency(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"p99_ttft": -0.1}, "negative latency"),
-        ({"p99_ttft": 0.01}, "percentiles of ttft that fall"),
-        ({"p999_ttft": 1.0}, "beyond 100"),
+        ({"p99_ttft": -0.1}, "negative time for TTFT"),
+        ({"p99_ttft": 0.01}, "a higher percentile of TTFT is lower"),
+        ({"p999_ttft": 1.0}, "not between 0 and 100"),
         ({"p99_ttft": "fast"}, "expected a number"),
         ({"conc": -4}, "expected a count"),
     ],

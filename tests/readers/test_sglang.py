@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Requests, Run, Status
+from gate.model import Aggregate, Load, Requests, Run, Status, Why
 from gate.readers import claim, runs_of, sglang
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
@@ -121,7 +121,8 @@ def test_goodput_is_the_tools_by_its_own_bounds_over_all_sent() -> None:
     assert said["goodput_slos_ms"] == {"ttft": 100.0, "tpot": 8.0, "e2el": 450.0}
     assert forks.good(run, said["goodput_slos_ms"]) == 57 == round(said["slo_attainment"] * 150)
     assert "38.0% of all sent (ttft 100 ms, tpot 8 ms, e2el 450 ms)" in notes(run)
-    assert "over its 150 attempted" in notes(run)
+    assert "over attempted requests" in notes(run)
+    assert run.counts.attempted == 150
 
 
 def test_the_rebuilt_e2e_says_how_much_it_lacks() -> None:
@@ -237,8 +238,8 @@ def test_arrays_of_different_length_are_named(tmp_path: Path) -> None:
         ({"itls": [[0.1] * 4] * 3 + [[-0.1]]}, "gap between chunks"),
         ({"itls": ...}, "no `itls`"),
         ({"errors": ...}, "no `errors`"),
-        ({"p99_ttft_ms": -5.0}, "negative latency"),
-        ({"median_ttft_ms": 9.0, "p99_ttft_ms": 5.0}, "percentiles of ttft that fall"),
+        ({"p99_ttft_ms": -5.0}, "negative time for TTFT"),
+        ({"median_ttft_ms": 9.0, "p99_ttft_ms": 5.0}, "a higher percentile of TTFT is lower"),
         ({"request_rate": 0.0}, "sends nothing"),
     ],
 )
@@ -252,9 +253,15 @@ def test_what_nothing_measures_is_refused(tmp_path: Path, changed: dict[str, Any
 
 def test_requested_lengths_are_no_token_counts() -> None:
     """5779 tokens were requested, 5101 came: the tool's TPOT of 9.17 ms is under its ITL of 10.43 ms."""
-    (run,) = read(HERE / "requested_length" / "result.jsonl.gz")
+    path = HERE / "requested_length" / "result.jsonl.gz"
+    (said,), (run,) = objects(path), read(path)
     assert "5779 are claimed, the texts have 5101" in run.doubted["tpot"]
-    assert set(run.doubted) == {"tpot"}
+    assert {of for doubt in run.doubts if doubt.requests is None for of in doubt.of} == {"tpot"}
+    # An end before the requested length looks like an error inside the stream.
+    halves = [len(gaps) + 1 < n / 2 for gaps, n in zip(said["itls"], said["output_lens"], strict=True)]
+    assert [(doubt.code, doubt.requests) for doubt in run.doubts if doubt.requests is not None] == [
+        (Why.CUT_ROWS, sum(halves))
+    ]
     assert run.total_output_tokens == 5101  # else throughput would count tokens that never came
     assert rows(run).output_tokens is not None
     assert np.sum(rows(run).output_tokens) == 5779  # suspicion changes no column
@@ -358,6 +365,22 @@ def test_a_percentile_of_zero_is_no_measurement(tmp_path: Path) -> None:
 def test_speculative_decoding_is_said_to_change_the_tools_itl(tmp_path: Path) -> None:
     assert "speculative decoding" in notes(one(tmp_path, detailed(accept_length=2.5)))
     assert "speculative decoding" not in notes(one(tmp_path, detailed(accept_length=None)))
+
+
+def test_an_embedding_run_keeps_its_e2e_and_says_that_no_token_was_made(tmp_path: Path) -> None:
+    """Its rows have a TTFT of 0, no gaps and the requested length."""
+    row = {
+        "backend": "sglang-embedding",
+        "ttfts": [0.0] * 4,
+        "itls": [[]] * 4,
+        "errors": ["", "", "", "HTTP 500"],
+    }
+    told = {"median_e2e_latency_ms": 640.0, "total_output_tokens_retokenized": 0, "completed": 3}
+    run = one(tmp_path, detailed(**row, **told))
+    assert (run.counts.attempted, run.counts.failed) == (4, 1)
+    assert isinstance(run.evidence, Aggregate)
+    assert run.evidence.summaries["e2e"].percentiles == ((50.0, 0.64),)
+    assert "no output token was made" in run.doubted["e2e"]
 
 
 # ---- loads and several runs -----------------------------------------------------------------------

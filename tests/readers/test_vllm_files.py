@@ -91,7 +91,6 @@ def test_a_run_that_failed_does_not_vanish(tmp_path: Path) -> None:
             },
             "bench throughput",
         ),
-        (detailed(output_lens=..., ttfts=..., itls=..., total_output_tokens=...), "pooling, embedding"),
         ([{"benchmark": {"name": "vLLM benchmark"}, "model": {}, "metric": {}}], "dashboard"),
         ({**detailed(), "run_number": -1}, "warm-up"),
     ],

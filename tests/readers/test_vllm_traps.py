@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Status
+from gate.model import Aggregate, Load, Status, Why
 from tests.readers.vllm_results import (
     HERE,
     TYPICAL,
@@ -125,8 +125,11 @@ def test_arrays_of_different_length_are_named(tmp_path: Path) -> None:
         one(tmp_path, detailed(errors=[""] * 3))
 
 
-def test_prompts_that_were_never_sent_are_a_note(tmp_path: Path) -> None:
-    assert "9 prompts were asked for, 4 were sent" in notes(one(tmp_path, detailed(num_prompts=9)))
+def test_prompts_that_were_never_sent_may_have_failed(tmp_path: Path) -> None:
+    for content in (detailed(num_prompts=9), aggregate(num_prompts=9)):
+        (doubt,) = (doubt for doubt in one(tmp_path, content).doubts if doubt.code is Why.LOST_ROWS)
+        assert (doubt.of, doubt.requests) == (("attempted",), 5)
+        assert "9 requests were asked for and 4 are in the file" in doubt.why
 
 
 def test_a_token_total_that_differs_is_a_note(tmp_path: Path) -> None:
@@ -289,6 +292,34 @@ def test_a_metric_the_tool_was_not_asked_for_says_how_to_get_it(shared: Path) ->
     assert run.evidence.settled_by == "--save-detailed"
 
 
+def test_an_embedding_run_keeps_its_e2e_and_says_that_no_token_was_made(tmp_path: Path) -> None:
+    """Pooling backends write E2E alone; some versions a total of 0 tokens."""
+    streamed = {f"{s}_{m}_ms": ... for s in ("mean", "median", "p99") for m in ("ttft", "tpot", "itl")}
+    for tokens in (..., 0):
+        run = one(tmp_path, aggregate(**streamed, failed=..., total_output_tokens=tokens))
+        assert (run.counts.completed, run.counts.failed) == (4, 0)
+        assert isinstance(run.evidence, Aggregate)
+        assert dict(run.evidence.summaries["e2e"].percentiles) == {50.0: 0.9, 99.0: 1.8}
+        (doubt,) = (doubt for doubt in run.doubts if doubt.code is Why.NO_TOKENS)
+        assert {"e2e", "error_rate"} <= set(doubt.of)
+        assert "output_tokens: none" in doubt.why
+
+
+def test_an_error_inside_a_stream_is_said_to_be_hidden(tmp_path: Path) -> None:
+    for content in (detailed(), aggregate()):
+        assert "inside a 200 stream" in one(tmp_path, content).caveats["error_rate"]
+
+
+def test_lengths_left_in_an_aggregate_file_show_requests_without_a_token(tmp_path: Path) -> None:
+    run = one(tmp_path, aggregate(output_lens=[5, 0, 5, 0]))
+    assert (run.counts.attempted, run.counts.completed) == (4, 2)
+    assert Why.POPULATION in {doubt.code for doubt in run.doubts}  # percentiles are of all four
+    (said,) = (doubt for doubt in one(tmp_path, aggregate(total_output_tokens=3)).doubts)
+    assert said.code is Why.NO_TOKENS
+    with pytest.raises(InputError, match="different length"):
+        one(tmp_path, aggregate(output_lens=[5, 5]))
+
+
 # ---- aggregates -----------------------------------------------------------------------------------
 
 
@@ -325,7 +356,7 @@ def test_latencies_that_do_not_fit_the_counts_are_refused(tmp_path: Path, latenc
 
 
 def test_percentiles_that_fall_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="percentiles of ttft that fall"):
+    with pytest.raises(InputError, match="a higher percentile of TTFT is lower"):
         one(tmp_path, aggregate(p99_ttft_ms=50.0))
 
 
@@ -347,7 +378,8 @@ def test_nan_is_not_a_percentile(tmp_path: Path) -> None:
         (20, 4, Load(request_rate=20.0, cap=4)),
         ("2.5", None, Load(request_rate=2.5)),
         (1e9, 128, Load(concurrency=128)),
-        (..., 6, None),
+        (..., 6, Load(concurrency=6)),
+        (..., None, None),
         ("nan", 6, None),
     ],
 )

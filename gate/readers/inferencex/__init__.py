@@ -7,11 +7,14 @@ seconds into the same shape is read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
@@ -51,11 +54,11 @@ def sniff(source: Source, /) -> bool:
     return (keys >= ROW and bool(keys & _BODY)) or (keys >= _EXPERIMENT and "p99_ttft_ms" not in keys)
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run a row. Raises InputError when there is none or one contradicts itself."""
+def decode(source: Source, /) -> Iterable[Told]:
+    """One Told a row. Raises InputError when there is none or one contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ...model import Aggregate, Counts, Load, Run
+from ...model import METRICS, Aggregate, Counts, Doubt, Load, Why
 from .. import bench_serving as _bench
 from ..source import Doc, Source
-from . import DEFINITIONS, NAME, ROW
+from ..told import Told
+from . import NAME, ROW
 
 _AGENTIC = "num_requests_total"
 _PREFIX = "agg_"
@@ -21,7 +22,7 @@ _BLIND = (
 _MEAN_GAPS = (
     "it is AIPerf's mean of each request, the same numbers as TPOT; AIPerf's profile_export.jsonl has more"
 )
-_ABSENT = "the file states no percentile of {} (0.0 stands for not measured); pass the raw result"
+_ZERO = "every value of {} is 0.0, which stands for not measured; pass the raw result"
 _OF_AIPERF = {
     "ttft": "AIPerf's time_to_first_token",
     "tpot": "AIPerf's inter_token_latency: (E2E - TTFT) / (output tokens - 1), one value a request",
@@ -73,83 +74,80 @@ def _text(doc: Doc) -> bytes:
     return msgspec.json.encode({key: doc.any(key) for key in sorted(doc.fields)})
 
 
-# ---- runs ---------------------------------------------------------------------------------
+# ---- rows ---------------------------------------------------------------------------------
 
 
-def read(source: Source) -> Sequence[Run]:
-    """One Run a row. Raises InputError when there is none or one contradicts itself."""
-    runs = [_run(source, doc) for doc in _bench.docs(source)]
-    if not runs:
+def decode(source: Source) -> Iterator[Told]:
+    """A Told a row. Raises InputError when there is none or one contradicts itself."""
+    doc = None
+    for doc in _bench.docs(source):
+        if "num_prompts" in doc:
+            yield _experiment(doc)
+        elif not doc.fields.keys() >= ROW:
+            raise source.fail("is no row of InferenceX", doc.at, _bench.WHOLE)
+        else:
+            yield _agentic(doc) if _AGENTIC in doc else _fixed(doc)
+    if doc is None:
         raise source.fail("holds no row", hint="pass agg_*.json or agg_bmk.json as InferenceX wrote it")
-    return runs
 
 
-def _run(source: Source, doc: Doc) -> Run:
-    if "num_prompts" in doc:
-        return _experiment(source, doc)
-    if not doc.fields.keys() >= ROW:
-        raise source.fail("is no row of InferenceX", doc.at, _bench.WHOLE)
-    return _agentic(source, doc) if _AGENTIC in doc else _fixed(source, doc)
-
-
-def _fixed(source: Source, doc: Doc) -> Run:
+def _fixed(doc: Doc) -> Told:
     """A row of process_result.py: percentiles of unknown many requests."""
-    stated = _bench.statistics(doc, "", 1)
-    raw = (source.path.name if source.path else source.name).removeprefix(_PREFIX)
-    metrics = ("ttft", "tpot", "itl", "e2e")
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    named = _bench.named(doc, "")
+    raw = (doc.source.path.name if doc.source.path else doc.source.name).removeprefix(_PREFIX)
+    zero = [m for m, values in named.items() if not any(values.values())]
+    return Told(
         format="inferencex agg",
-        tool=NAME,
         evidence=Aggregate({}, settled_by=f"the raw result {raw}"),
-        counts=Counts(0, 0, 0),
+        retries=0,
         model=doc.text("model"),
         hardware=_hardware(doc),
         load=_load(doc),
-        definitions=DEFINITIONS,
-        tool_reported=_bench.reported(doc, stated),
-        unsuitable={**dict.fromkeys((*metrics, "error_rate"), _BLIND), **_zeros(stated)},
+        stated=_bench.measured(_bench.summaries(named, 1)),
+        method=_bench.METHOD,
+        doubts=(
+            *(Doubt(Why.ZERO, (metric,), _ZERO.format(metric.upper())) for metric in zero),
+            Doubt(Why.COUNTS_UNKNOWN, (*METRICS, "error_rate"), _BLIND),
+        ),
         notes=_provenance(doc),
     )
 
 
-def _zeros(stated: _bench.Stated) -> dict[str, str]:
-    """Metrics whose every value is 0.0, which the writers put for not measured."""
-    return {m: _ABSENT.format(m.upper()) for m, named in stated.items() if not any(named.values())}
-
-
-def _agentic(source: Source, doc: Doc) -> Run:
+def _agentic(doc: Doc) -> Told:
     """A row made from AIPerf's records: counts and duration are known, P99 is not."""
     nested = _part(doc, "request_metrics")
-    nested_latency = _part(nested, "latency")
-    latency = _flat(nested_latency) if nested_latency else doc
+    latency = _part(nested, "latency")
     times = _part(nested, "throughput") or doc
     counts, notes = _counts(doc)
-    stated = _bench.statistics(latency, "", 1)
-    evidence = _bench.aggregate(latency, stated, counts.completed, "AIPerf's profile_export.jsonl")
+    stated = _bench.summaries(_bench.named(_flat(latency) if latency else doc, ""), 1)
     duration_s = times.number("duration_seconds")
-    if duration_s is not None and duration_s < 0:
-        raise source.fail(f"contradicts itself: a duration of {duration_s:g} s", times.at, _bench.WHOLE)
     rate = _tokens_per_s(nested) if nested else doc.number("output_tput_tps")
-    unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if counts.completed else {}
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    return Told(
         format="inferencex agentic",
-        tool=NAME,
-        evidence=evidence,
+        evidence=_bench.aggregate(stated, counts.completed, "AIPerf's profile_export.jsonl"),
+        retries=0,  # AIPerf sends a request once
         counts=counts,
         model=doc.text("model"),
         hardware=_hardware(doc),
         interaction="agent",
         load=_load(doc),
-        duration_s=duration_s or None,
-        total_output_tokens=rate * duration_s if rate and duration_s else None,
+        duration_s=duration_s,
+        output_tokens=rate * duration_s if rate is not None and duration_s else None,
         definitions=_OF_AIPERF,
-        tool_reported=_bench.reported(latency, stated),
-        unsuitable={**unsuitable, "itl": _MEAN_GAPS},
+        stated=_bench.measured(stated),
+        method=_bench.METHOD,
+        doubts=(Doubt(Why.DEFINITION, ("itl",), _MEAN_GAPS),),
         notes=(*notes, *_provenance(doc)),
+    )
+
+
+def _experiment(doc: Doc) -> Told:
+    """A vLLM-shaped file whose latencies are seconds under keys without _ms."""
+    stated = _bench.summaries(_bench.named(doc, ""), 1)
+    completed, counts, notes = _bench.unfailed(doc)
+    evidence = _bench.aggregate(stated, completed, "a run that keeps the requests")
+    return _bench.told(
+        doc, NAME, evidence, stated, format="inferencex experiment", counts=counts, notes=notes
     )
 
 
@@ -190,45 +188,6 @@ def _flat(latency: Doc) -> Doc:
 def _tokens_per_s(nested: Doc) -> float | None:
     output = _part(_part(nested, "throughput"), "output")
     return output.number("tokens_per_second") if output else None
-
-
-def _experiment(source: Source, doc: Doc) -> Run:
-    """A vLLM-shaped file whose latencies are seconds under keys without _ms."""
-    stated = _bench.statistics(doc, "", 1)
-    completed, asked = doc.count("completed"), doc.count("num_prompts")
-    if completed is None or asked is None:
-        why = "does not say how many requests were sent and completed"
-        raise source.fail(why, doc.at, "keep `completed` and `num_prompts` in the file")
-    if asked < completed:
-        why = f"contradicts itself: {completed} requests completed of {asked}"
-        raise source.fail(why, f"{doc.at}.completed", _bench.WHOLE)
-    evidence = _bench.aggregate(doc, stated, completed, "a run that keeps the requests")
-    load, notes = _bench.load(doc)
-    lost = asked - completed
-    if lost:
-        notes.append(f"{lost} of {asked} prompts did not complete and count as failed")
-    counts, duration_s = Counts(asked, completed, lost), _bench.duration(doc)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format="inferencex experiment",
-        tool=NAME,
-        evidence=evidence,
-        counts=counts,
-        model=doc.text("model_id"),
-        load=load,
-        duration_s=duration_s,
-        date=_bench.date(doc),
-        total_output_tokens=doc.number("total_output_tokens"),
-        definitions=DEFINITIONS,
-        tool_reported=_bench.reported(doc, stated),
-        unsuitable=_bench.unsuitable(stated, evidence, _ABSENT) if completed else {},
-        notes=(
-            *notes,
-            *_bench.pace_notes(load, counts, duration_s, 0.0),
-            *_bench.goodput_note(doc, completed, "request_goodput"),
-        ),
-    )
 
 
 # ---- around them --------------------------------------------------------------------------

@@ -32,5 +32,6 @@ def percentiles(case: Case) -> Iterator[Finding]:
             yield Doubt(Why.POPULATION, (metric,), f"{why}; {richer(case)}")
     for metric in METRICS:
         if metric not in evidence.summaries or not evidence.summaries[metric].percentiles:
-            why = f"the file states no percentile of {metric.upper()}; {richer(case)}"
+            remedy = case.told.percentiles_with or richer(case)
+            why = f"the file states no percentile of {metric.upper()}; {remedy}"
             yield Doubt(Why.ABSENT, (metric,), why)

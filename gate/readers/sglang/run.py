@@ -1,20 +1,22 @@
-"""A line of SGLang's file, with arrays or without, or the summary that Together nests, as a run."""
+"""A line of SGLang's file, with arrays or without, or the summary that Together nests, as a Told."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from ...model import Aggregate, Counts, Floats, Load, Requests, Run, Status
+from ...model import Counts, Doubt, Floats, Load, Requests, Status, Summary, Why
 from .. import bench_serving as _bench
-from .. import bursts, tables
+from .. import clocks, tables
 from ..source import Doc, Source
+from ..told import Told
 from . import DEFINITIONS, NAME
 
 _DETAIL = "save per-request rows with --output-details"
+_NAME_IT = "use --output-details of a current version"
 _FEW = 0.01  # share of odd responses that cannot decide a P99
 _MOST = 0.95
 
@@ -35,145 +37,84 @@ _SHORT = (
     "the tool's own E2E is {:.1%} longer on average than TTFT + sum of the gaps, so E2E and TPOT rebuilt "
     "from the file are too low; measure with a tool that keeps the E2E of a request"
 )
-_ABSENT = "the file states no percentile of {}; use --output-details of a current version"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """What a line's evidence is, and what must be said of it."""
-
-    evidence: Requests | Aggregate
-    counts: Counts
-    tokens: float | None
-    unsuitable: dict[str, str] = field(default_factory=dict)
-    streaming: bool | None = None
-    notes: tuple[str, ...] = ()
-
-
-# ---- runs ---------------------------------------------------------------------------------
-
-
-def read(source: Source) -> Sequence[Run]:
-    """One Run a line. Raises InputError for what is no serving result or contradicts itself."""
-    runs = [_wrapped(source, doc) if "metrics" in doc else _run(source, doc) for doc in source.docs()]
-    if not runs:
+def decode(source: Source) -> Iterator[Told]:
+    """A Told a line. Raises InputError for what is no serving result or contradicts itself."""
+    doc = None
+    for doc in _bench.docs(source):
+        yield _wrapped(doc) if "metrics" in doc else _line(doc)
+    if doc is None:
         raise source.fail("holds no run", hint="pass the JSON lines that --output-file writes, not a log")
-    return runs
 
 
-def _run(source: Source, doc: Doc) -> Run:
-    stated = _bench.statistics(doc, "_ms", 1000)
-    found = _detailed(doc, stated) if "ttfts" in doc else _aggregate(doc, stated)
-    load, load_notes = _bench.load(doc)
-    duration_s = _bench.duration(doc)
-    longest_s = 0.0
-    if isinstance(found.evidence, Requests) and found.evidence.e2e_s is not None:
-        longest_s = float(np.nanmax(found.evidence.e2e_s))
-    server = doc.get("server_info", dict[str, msgspec.Raw]) if _is_object(doc, "server_info") else None
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format="sglang detailed" if isinstance(found.evidence, Requests) else "sglang aggregate",
-        tool=NAME,
-        evidence=found.evidence,
-        counts=found.counts,
-        model=Doc(source, server, f"{doc.at}.server_info").text("model_path") if server else None,
-        load=load,
-        duration_s=duration_s,
-        total_output_tokens=found.tokens,
-        streaming=found.streaming,
-        definitions=DEFINITIONS,
-        tool_reported=_bench.reported(doc, stated),
-        unsuitable=found.unsuitable,
-        notes=(
-            *load_notes,
-            *found.notes,
-            *_bench.pace_notes(load, found.counts, duration_s, longest_s),
-            *_goodput_note(doc, found.counts),
-            *_speculation_note(doc),
-        ),
+def _line(doc: Doc) -> Told:
+    stated = _bench.summaries(_bench.named(doc, "_ms"), 1000)
+    # Rows of embeddings have a TTFT of 0, no gap and the requested length: only the statistics hold E2E.
+    embeds = "embedding" in (doc.text("backend") or "")
+    told = _aggregate(doc, stated, embeds) if embeds or "ttfts" not in doc else _detailed(doc, stated)
+    share, bounds = doc.number("slo_attainment"), doc.get("goodput_slos_ms", dict[str, float])
+    if share is not None and bounds:
+        shown = ", ".join(f"{name} {value:g} ms" for name, value in bounds.items())
+        told = replace(told, goodput=f"{share:.1%} of all sent ({shown}), with single-token TPOT as 0")
+    server = doc.mapping("server_info")
+    model = server.get("model_path")
+    return replace(
+        told,
+        model=model if isinstance(model, str) else None,
+        percentiles_with=_NAME_IT,
+        stream_with="run without --disable-stream",
+        notes=(*told.notes, *_speculation_note(doc)),
     )
 
 
-def _is_object(doc: Doc, key: str) -> bool:
-    return key in doc and bytes(doc.fields[key])[:1] == b"{"
+def _speculation_note(doc: Doc) -> list[str]:
+    if not doc.number("accept_length") or not (doc.text("backend") or "").startswith("sglang-oai"):
+        return []
+    return ["speculative decoding: the tool's ITL statistics are per re-tokenised token, `itls` per chunk"]
 
 
 # ---- per-request arrays -------------------------------------------------------------------
 
 
-def _detailed(doc: Doc, stated: _bench.Stated) -> _Found:
-    """Rows in order of submission; E2E is rebuilt. Raises InputError for arrays that do not fit together."""
-    arrays = _bench.columns(doc, ("ttfts", "output_lens", "input_lens"), 2, _DETAIL)
-    ttft_s, tokens, inputs = arrays["ttfts"], arrays["output_lens"], arrays["input_lens"]
-    assert ttft_s is not None  # columns() refuses a file without them
-    assert tokens is not None
-    if "itls" not in doc:
-        raise doc.source.fail("has no `itls`, so E2E is unknown", doc.at, _DETAIL)
-    errors = _bench.messages(doc)
-    if errors is None:
-        raise doc.source.fail("has no `errors`, so failures are unknown", doc.at, _DETAIL)
-    lengths = {name: len(column) for name, column in arrays.items() if column is not None}
-    _bench.same_length(doc, {**lengths, "errors": len(errors)})
-    decoded = _bench.decode_gaps(doc, ttft_s, tokens)
-    rows = tables.requests(
-        errors=np.array([bool(text) for text in errors], dtype=np.bool_),
-        ttft_s=ttft_s,
-        e2e_s=ttft_s + decoded.sums_s,
-        output_tokens=tokens,
-        input_tokens=inputs,
-        gaps=decoded.gaps,
-        order="submission",
-    )
-    counts, total = tables.counts(rows), tables.output_total(rows)
-    streaming, unsuitable, odd = bursts.judge(rows)
-    notes = [*decoded.notes, *tables.failure_note(rows, errors), *odd]
-    notes += _bench.against_totals(doc, counts, total)
-    found = _Found(rows, counts, total, {}, streaming, tuple(notes))
-    for more in (_e2e(doc, stated, rows), _tokens(doc, found, decoded.chunks)):
-        found = replace(
-            found,
-            tokens=more.tokens if more.tokens is not None else found.tokens,
-            unsuitable={**more.unsuitable, **found.unsuitable},
-            notes=(*found.notes, *more.notes),
-        )
-    return replace(found, unsuitable={**found.unsuitable, **unsuitable})
+def _detailed(doc: Doc, stated: Mapping[str, Summary]) -> Told:
+    rows = _bench.rows(doc, "", _DETAIL)
+    later, notes = _e2e(stated, rows.table)
+    doubts, tokens, more = _tokens(doc, rows.table, rows.facts["pieces"])
+    facts = {**rows.facts, "output_tokens": tokens, "doubts": (*later, *doubts)}
+    return _bench.told(doc, NAME, rows.table, stated, **facts, notes=(*rows.notes, *notes, *more))
 
 
-def _e2e(doc: Doc, stated: _bench.Stated, rows: Requests) -> _Found:
+def _e2e(stated: Mapping[str, Summary], rows: Requests) -> tuple[list[Doubt], list[str]]:
     """How far the tool's own E2E, which ends with the stream, lies above the rebuilt one."""
-    empty = _Found(rows, tables.counts(rows), None, notes=(_REBUILT,))
-    done = rows.status == Status.COMPLETED
-    said = stated.get("e2e", {}).get("mean")
-    if rows.e2e_s is None or not done.any() or not said:
-        return empty
-    mean_s = float(rows.e2e_s[done].mean())
-    more = said / mean_s - 1
-    note = f"{_REBUILT}, {(said - mean_s) * 1000:.3g} ms later on average"
-    if more > tables.MISMATCH:
-        return replace(empty, unsuitable=dict.fromkeys(("e2e", "tpot"), _SHORT.format(more)), notes=(note,))
-    return replace(empty, notes=(note,))
+    done, mean_s = rows.status == Status.COMPLETED, stated.get("e2e", Summary()).mean
+    if rows.e2e_s is None or not done.any() or not mean_s:
+        return [], [_REBUILT]
+    rebuilt_s = float(rows.e2e_s[done].mean())
+    more = mean_s / rebuilt_s - 1
+    doubts = [Doubt(Why.DEFINITION, ("e2e", "tpot"), _SHORT.format(more))] if more > tables.MISMATCH else []
+    return doubts, [f"{_REBUILT}, {(mean_s - rebuilt_s) * 1000:.3g} ms later on average"]
 
 
-def _tokens(doc: Doc, found: _Found, chunks: Floats) -> _Found:
-    """Whether `output_lens` are counts: against the texts, and against the chunks."""
-    rows = found.evidence
-    assert isinstance(rows, Requests)
-    empty = replace(found, tokens=None, unsuitable={}, notes=())
-    done = rows.status == Status.COMPLETED
-    if rows.output_tokens is None or not done.any() or found.tokens is None:
-        return empty
-    tokens, pieces = rows.output_tokens[done], chunks[done] + 1
-    one_each = float((tokens == pieces).mean())
-    claimed, seen = doc.number("total_output_tokens") or found.tokens, _retokenized(doc)
-    if seen is not None and claimed - seen > tables.MISMATCH * claimed and one_each < _MOST:
-        why = _NO_COUNT.format(claimed, seen)
-        return replace(empty, tokens=seen, unsuitable={"tpot": why}, notes=(_counted(claimed, seen),))
-    notes = _text_note(claimed, seen)
-    short = float((pieces < (1 - tables.MISMATCH) * tokens).mean())
+def _tokens(doc: Doc, rows: Requests, pieces: Floats) -> tuple[list[Doubt], float | None, list[str]]:
+    """Whether `output_lens` are counts, against the texts and the chunks; the total that is right."""
+    done, total = rows.status == Status.COMPLETED, tables.output_total(rows)
+    claimed, texts = doc.number("total_output_tokens") or total, _retokenized(doc)
+    if rows.output_tokens is None or not done.any() or claimed is None:
+        return [], claimed, []
+    tokens, chunks = rows.output_tokens[done], pieces[done]
+    one_each = float((tokens == chunks).mean())
+    if texts is not None and claimed - texts > tables.MISMATCH * claimed and one_each < _MOST:
+        return *_requested(claimed, texts), [_counted(claimed, texts)]
+    notes = _text_note(claimed, texts)
+    short = float((chunks < (1 - tables.MISMATCH) * tokens).mean())
     if one_each >= 0.5 and short > _FEW:
-        return replace(empty, unsuitable={"tpot": _CUT_SHORT.format(short)}, notes=notes)
-    return replace(empty, notes=notes)
+        return [Doubt(Why.CUT_ROWS, ("tpot",), _CUT_SHORT.format(short))], claimed, notes
+    return [], claimed, notes
+
+
+def _requested(claimed: float, texts: float) -> tuple[list[Doubt], float]:
+    return [Doubt(Why.TOKENS_DISAGREE, ("tpot",), _NO_COUNT.format(claimed, texts))], texts
 
 
 def _retokenized(doc: Doc) -> float | None:
@@ -181,41 +122,57 @@ def _retokenized(doc: Doc) -> float | None:
     return doc.number("total_output_tokens_retokenized") or None
 
 
-def _text_note(claimed: float, seen: float | None) -> tuple[str, ...]:
-    if seen is None or abs(claimed - seen) <= tables.MISMATCH * claimed:
-        return ()
-    return (f"output tokens: the file counts {claimed:.0f}, its texts have {seen:.0f}; the first is used",)
+def _text_note(claimed: float, texts: float | None) -> list[str]:
+    if texts is None or abs(claimed - texts) <= tables.MISMATCH * claimed:
+        return []
+    return [f"output tokens: the file counts {claimed:.0f}, its texts have {texts:.0f}; the first is used"]
 
 
-def _counted(claimed: float, seen: float) -> str:
+def _counted(claimed: float, texts: float) -> str:
     return (
-        f"output tokens: {claimed:.0f} were requested, the texts have {seen:.0f}; throughput uses the texts"
+        f"output tokens: {claimed:.0f} were requested, the texts have {texts:.0f}; throughput uses the texts"
     )
 
 
 # ---- percentiles only ---------------------------------------------------------------------
 
 
-def _aggregate(doc: Doc, stated: _bench.Stated) -> _Found:
+def _aggregate(doc: Doc, stated: Mapping[str, Summary], embeds: bool) -> Told:
     """A line without arrays: failures cannot be seen unless --goodput says of how many."""
-    completed = doc.count("completed")
+    completed = _completed(doc, "completed")
+    errors = doc.get("errors", list[str | None]) or []
+    sent = len(errors) if errors else _sent(doc, completed)
+    doubts = [] if sent is not None else [_blind(completed)]
+    attempted = completed if sent is None else sent
+    claimed, texts, notes = doc.number("total_output_tokens"), _retokenized(doc), []
+    tokens = 0.0 if embeds else claimed
+    if claimed and not embeds:
+        notes = _text_note(claimed, texts)
+        if texts and claimed != completed and claimed - texts > tables.MISMATCH * claimed:
+            (doubt,), tokens = _requested(claimed, texts)
+            doubts.append(doubt)
+            notes = [_counted(claimed, texts)]
+    return _bench.told(
+        doc,
+        NAME,
+        _bench.aggregate(stated, completed, "--output-details"),
+        stated,
+        counts=Counts(attempted, completed, attempted - completed),
+        output_tokens=tokens,
+        doubts=tuple(doubts),
+        notes=tuple(notes),
+    )
+
+
+def _completed(doc: Doc, key: str) -> int:
+    completed = doc.count(key)
     if completed is None:
         raise doc.source.fail("does not say how many requests completed", doc.at, _bench.WHOLE)
-    sent = _sent(doc, completed)
-    counts = Counts(sent or completed, completed, (sent or completed) - completed)
-    evidence = _bench.aggregate(doc, stated, completed, "--output-details")
-    unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if completed else {}
-    if sent is None:
-        unsuitable |= dict.fromkeys(("error_rate", "attempted"), _BLIND.format(completed))
-    claimed, seen = doc.number("total_output_tokens"), _retokenized(doc)
-    tokens, notes = claimed, _text_note(claimed, seen) if claimed else ()
-    if claimed == completed:
-        unsuitable |= dict.fromkeys(("tpot", "itl"), _bench.ONE_TOKEN)
-    elif claimed and seen and claimed - seen > tables.MISMATCH * claimed:
-        unsuitable["tpot"] = _NO_COUNT.format(claimed, seen)
-        tokens, notes = seen, (_counted(claimed, seen),)
-    streaming = False if bursts.NOT_STREAMED in unsuitable.values() else None
-    return _Found(evidence, counts, tokens, unsuitable, streaming, notes)
+    return completed
+
+
+def _blind(completed: int) -> Doubt:
+    return Doubt(Why.COUNTS_UNKNOWN, ("error_rate", "attempted"), _BLIND.format(completed))
 
 
 def _sent(doc: Doc, completed: int) -> int | None:
@@ -235,67 +192,41 @@ def _sent(doc: Doc, completed: int) -> int | None:
     return round(sent)
 
 
-# ---- notes --------------------------------------------------------------------------------
-
-
-def _goodput_note(doc: Doc, counts: Counts) -> list[str]:
-    share, bounds = doc.number("slo_attainment"), doc.get("goodput_slos_ms", dict[str, float])
-    if share is None or not bounds:
-        return []
-    named = ", ".join(f"{name} {value:g} ms" for name, value in bounds.items())
-    return [
-        f"the tool says goodput {share:.1%} of all sent ({named}), with single-token TPOT as 0; slo-gate "
-        f"counts over its {counts.attempted} attempted by the policy's bounds"
-    ]
-
-
-def _speculation_note(doc: Doc) -> list[str]:
-    if not doc.number("accept_length") or not (doc.text("backend") or "").startswith("sglang-oai"):
-        return []
-    return ["speculative decoding: the tool's ITL statistics are per re-tokenised token, `itls` per chunk"]
-
-
 # ---- the wrapper --------------------------------------------------------------------------
 
 
-def _wrapped(source: Source, doc: Doc) -> Run:
+def _wrapped(doc: Doc) -> Told:
     """A Together baseline: provenance around a summary of a run. Raises InputError without a count."""
     inner = doc.get("metrics", dict[str, msgspec.Raw])
     if inner is None:
-        raise source.fail("has no `metrics`", doc.at, _bench.WHOLE)
-    metrics = Doc(source, inner, f"{doc.at}.metrics")
-    completed = metrics.count("successful_requests")
-    if completed is None:
-        raise source.fail("does not say how many requests completed", metrics.at, _bench.WHOLE)
-    stated = _bench.statistics(metrics, "_ms", 1000)
-    evidence = _bench.aggregate(metrics, stated, completed, "the per-request file of the run")
+        raise doc.source.fail("has no `metrics`", doc.at, _bench.WHOLE)
+    metrics = Doc(doc.source, inner, f"{doc.at}.metrics")
+    completed = _completed(metrics, "successful_requests")
+    stated = _bench.summaries(_bench.named(metrics, "_ms"), 1000)
     per_s, tokens_per_s = (metrics.number(k) for k in ("request_throughput", "output_token_throughput"))
     duration_s = completed / per_s if per_s and per_s > 0 and completed else None
-    unsuitable = _bench.unsuitable(stated, evidence, _ABSENT) if completed else {}
-    concurrency, day = doc.count("conc"), (doc.text("ts") or "")[:10]
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    concurrency = doc.count("conc")
+    return Told(
         format="sglang summary (Together baseline)",
-        tool=NAME,
-        evidence=evidence,
+        evidence=_bench.aggregate(stated, completed, "the per-request file of the run"),
+        retries=0,
         counts=Counts(completed, completed, 0),
         model=doc.text("model"),
         hardware=_hardware(doc),
         load=Load(concurrency=concurrency) if concurrency else None,
         duration_s=duration_s,
-        date=day if len(day) == 10 and day.count("-") == 2 else None,
-        total_output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
-        streaming=False if bursts.NOT_STREAMED in unsuitable.values() else None,
+        date=clocks.day_of(doc.text("ts")),
+        output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
         definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
-        tool_reported=_bench.reported(metrics, stated),
-        unsuitable=unsuitable | dict.fromkeys(("error_rate", "attempted"), _BLIND.format(completed)),
+        stated=_bench.measured(stated),
+        method=_bench.METHOD,
+        hides_stream_errors=True,
+        doubts=(_blind(completed),),
         notes=(f"a {doc.text('framework')} summary kept as a baseline: the run's own file has more",),
     )
 
 
 def _hardware(doc: Doc) -> str | None:
-    gpus = doc.get("gpu", dict[str, msgspec.Raw]) if _is_object(doc, "gpu") else None
-    number = Doc(doc.source, gpus, f"{doc.at}.gpu").count("n_gpus") if gpus else None
+    gpus = doc.mapping("gpu").get("n_gpus")
     name = doc.text("hw")
-    return f"{number}x{name}" if number and name else name
+    return f"{gpus}x{name}" if isinstance(gpus, int) and gpus > 0 and name else name

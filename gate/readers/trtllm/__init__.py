@@ -7,11 +7,14 @@ everything enqueued at once, the LLM API inside the engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "trtllm"
 TITLE = "TensorRT-LLM benchmark_serving, trtllm-bench, LLM API"
@@ -74,23 +77,22 @@ def kind(source: Source) -> str | None:
     return "serving" if serving and keys & _SERVING else None
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """The runs in the file. Raises InputError for a console log and for what contradicts itself."""
+def decode(source: Source, /) -> Iterable[Told]:
+    """What the file tells of each run. Raises InputError for a console log and for a contradiction."""
     found = kind(source)
     if found == "log":
         raise source.fail(*_refusal(source))
-    from . import bench, llm_api, serving
+    from .. import bench_serving
+    from . import bench, serving
 
-    if found == "records":
-        return [llm_api.run(source)]
-    if found == "requests":
-        return [bench.requests_run(source)]
-    if found == "report":
-        return [bench.report_run(source)]
-    runs = [serving.run(source, doc) for doc in source.docs()]
-    if not runs:
+    if found is not None and found != "serving":
+        yield {"records": bench.records, "requests": bench.requests, "report": bench.report}[found](source)
+        return
+    doc = None
+    for doc in bench_serving.docs(source):
+        yield serving.decode(doc)
+    if doc is None:
         raise source.fail("holds no run", hint=f"pass the JSON that --save-result writes, or {_SAVED}")
-    return runs
 
 
 def _refusal(source: Source) -> tuple[str, str, str]:

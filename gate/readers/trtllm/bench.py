@@ -1,29 +1,28 @@
-"""trtllm-bench: --report_json (milliseconds, percentiles by rank) and --request_json (rows in nanoseconds).
+"""TensorRT-LLM in its own process: trtllm-bench (--report_json, --request_json) and records of the LLM API.
 
-It runs in one process and enqueues everything at once; a request that fails aborts the run, so a file
-that exists has no failures.
+trtllm-bench enqueues everything at once, and a request that fails aborts the run, so a file that exists has
+no failures. The LLM API's records are a harness's: a dict of metrics a request, keys "MetricNames.TTFT".
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from ...model import Aggregate, Counts, Floats, Run, Summary, ToolReported
+from ...model import Aggregate, Counts, Doubt, Floats, Summary, Why
 from .. import bench_serving as _bench
-from .. import bursts, tables
+from .. import clocks, tables
+from ..ladders import ladder
 from ..source import Doc, Source
+from ..told import Told
 
-_NOT_STREAMED = "trtllm-bench ran without --streaming, so no first token was seen; run it with --streaming"
+_STREAM = "run trtllm-bench with --streaming"
 _ZERO_TPOT = (
     "the tool's TPOT percentiles count a response of one token as 0; --request_json gives the requests"
 )
-_NO_GAPS = "trtllm-bench keeps no gaps between tokens, only a mean of each request"
 _METHOD = "sorted[int(n * p)] over all requests"
 _OFFLINE = (
     "offline: requests were enqueued at once in the engine's process, so TTFT has no network and "
@@ -41,6 +40,8 @@ _Ns = Annotated[float, msgspec.Meta(ge=-1, le=1e21)] | None
 
 
 class _Row(msgspec.Struct):
+    """Nanoseconds; -1 for a first token that was not seen."""
+
     start_timestamp: _Ns
     end_to_end_latency: _Ns
     first_token_timestamp: _Ns = None
@@ -49,41 +50,44 @@ class _Row(msgspec.Struct):
     num_total_output_tokens: tables.Tokens = None
     num_output_tokens: tables.Tokens = None  # its name in older releases
 
+    @property
+    def tokens(self) -> float | None:
+        return (
+            self.num_output_tokens if self.num_total_output_tokens is None else self.num_total_output_tokens
+        )
+
 
 # ---- requests -----------------------------------------------------------------------------
 
 
-def requests_run(source: Source) -> Run:
-    """The run of a --request_json file. Raises InputError for rows without counts or latencies."""
+def requests(source: Source) -> Told:
+    """A --request_json file. Raises InputError for rows without counts or latencies."""
     rows = _decoded(source)
     if not rows:
         raise source.fail("holds no requests", hint=_bench.WHOLE)
     streamed = any((row.first_token_timestamp or -1) >= 0 for row in rows)
-    table = tables.requests(
-        errors=np.zeros(len(rows), dtype=np.bool_),
-        ttft_s=_seconds(row.time_to_first_token for row in rows) if streamed else None,
-        e2e_s=_seconds(row.end_to_end_latency for row in rows),
-        output_tokens=tables.column(_output(row) for row in rows),
-        input_tokens=tables.column(row.num_input_tokens for row in rows),
-        start_s=_seconds(row.start_timestamp for row in rows),
+    table = tables.table(
+        rows,
+        errors=(False for _ in rows),
+        per_second=1e9,
+        ttft_s="time_to_first_token" if streamed else "",
+        e2e_s="end_to_end_latency",
+        output_tokens="tokens",
+        input_tokens="num_input_tokens",
+        start_s="start_timestamp",
     )
-    streaming, unsuitable, odd = bursts.judge(table)
-    if not streamed:
-        streaming, unsuitable = False, dict.fromkeys(("ttft", "tpot"), _NOT_STREAMED)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    start_s, e2e_s = table.start_s, table.e2e_s
+    return Told(
         format="trtllm-bench requests",
         tool="trtllm-bench",
         evidence=table,
-        counts=tables.counts(table),
-        load=None,
-        duration_s=_duration(table.start_s, table.e2e_s),
-        total_output_tokens=tables.output_total(table),
-        streaming=streaming,
+        retries=0,
+        duration_s=None if start_s is None or e2e_s is None else clocks.span_s(start_s, start_s + e2e_s),
+        streamed=None if streamed else False,
+        stream_with=_STREAM,
         definitions=_DEFINITIONS,
-        unsuitable={**unsuitable, "itl": _NO_GAPS},
-        notes=(_OFFLINE, *tables.failure_note(table, [""] * len(rows)), *odd),
+        messages=[""] * len(rows),
+        notes=(_OFFLINE,),
     )
 
 
@@ -93,62 +97,57 @@ def _decoded(source: Source) -> list[_Row]:
     return [row for some in source.lines(_Row) for row in some]
 
 
-def _output(row: _Row) -> float | None:
-    return row.num_output_tokens if row.num_total_output_tokens is None else row.num_total_output_tokens
-
-
-def _seconds(cells: Any) -> Floats:
-    return tables.column(cells) / 1e9
-
-
-def _duration(start_s: Floats | None, e2e_s: Floats | None) -> float | None:
-    if start_s is None or e2e_s is None:
-        return None
-    window = float(np.nanmax(start_s + e2e_s) - np.nanmin(start_s))
-    return window if np.isfinite(window) and window > 0 else None
-
-
 def same_run(report: Source, requests: Source) -> bool:
     """Whether a report was computed from these requests. Raises InputError where one is broken."""
     rows, info = _decoded(requests), _part(report.doc, "request_info")
-    said = _part(report.doc, "performance").number("avg_request_latency_ms")
-    if info.count("num_requests") != len(rows) or not rows or said is None:
+    stated_ms = _part(report.doc, "performance").number("avg_request_latency_ms")
+    if info.count("num_requests") != len(rows) or not rows or stated_ms is None:
         return False
-    mean_ms = float(_seconds(row.end_to_end_latency for row in rows).mean()) * 1000
-    return math.isclose(mean_ms, said, rel_tol=_SAME)
+    mean_ms = float(tables.column(row.end_to_end_latency for row in rows).mean()) / 1e6
+    return math.isclose(mean_ms, stated_ms, rel_tol=_SAME)
 
 
 # ---- report -------------------------------------------------------------------------------
 
 
-def report_run(source: Source) -> Run:
-    """The run of a --report_json file. Raises InputError without a number of requests."""
+def report(source: Source) -> Told:
+    """A --report_json file. Raises InputError without a number of requests."""
     doc = source.doc
     engine, info, perf = (_part(doc, key) for key in ("engine", "request_info", "performance"))
     number = info.count("num_requests")
     if number is None:
         raise source.fail("does not say how many requests it ran", info.at, _bench.WHOLE)
     streamed = "streaming_metrics" in doc and doc.any("streaming_metrics") is not None
-    summaries = _summaries(doc, perf, streamed, number)
+    blocks = {"e2e": (perf, "request_latency_percentiles_ms")}
+    if streamed:
+        streams = _part(doc, "streaming_metrics")
+        blocks |= {m: (streams, f"{m}_percentiles") for m in ("ttft", "tpot")}
+    stated = {
+        metric: _summary(_part(part, key), number)
+        for metric, (part, key) in blocks.items()
+        if key in part and part.any(key) is not None
+    }
+    stated = {metric: summary for metric, summary in stated.items() if summary.percentiles}
     total_ms, mean_tokens = perf.number("total_latency_ms"), info.number("avg_output_length")
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
+    in_flight = info.number("avg_num_concurrent_requests")
+    return Told(
         format="trtllm-bench report",
         tool="trtllm-bench",
-        evidence=Aggregate(summaries if number else {}, settled_by="--request_json"),
+        evidence=Aggregate(stated if number else {}, settled_by="--request_json"),
+        retries=0,
         counts=Counts(number, number, 0),
-        tool_version=engine.text("version"),
+        version=engine.text("version"),
         model=engine.text("model"),
         hardware=_hardware(doc),
-        load=None,
-        duration_s=total_ms / 1000 if total_ms and total_ms > 0 else None,
-        total_output_tokens=mean_tokens * number if mean_tokens and mean_tokens > 0 else None,
-        streaming=streamed,
+        duration_s=total_ms / 1000 if total_ms is not None else None,
+        output_tokens=mean_tokens * number if mean_tokens is not None else None,
+        streamed=streamed,
+        stream_with=_STREAM,
         definitions=_DEFINITIONS,
-        tool_reported={m: ToolReported(s.percentiles, _METHOD, s.mean) for m, s in summaries.items()},
-        unsuitable=_unsuitable(summaries, streamed),
-        notes=(_OFFLINE, *_concurrency_note(info)),
+        stated=_bench.measured(stated),
+        method=_METHOD,
+        doubts=tuple(_zeros(stated)),
+        notes=(_OFFLINE, *([f"{in_flight:.3g} requests were in flight on average"] if in_flight else [])),
     )
 
 
@@ -159,63 +158,120 @@ def _part(doc: Doc, key: str) -> Doc:
     return Doc(doc.source, fields, f"{doc.at}.{key}")
 
 
-def _summaries(doc: Doc, perf: Doc, streamed: bool, number: int) -> dict[str, Summary]:
-    """By metric, in seconds: keys carry no unit, values are milliseconds."""
-    blocks = {"e2e": (perf, "request_latency_percentiles_ms")}
-    if streamed:
-        streams = _part(doc, "streaming_metrics")
-        blocks |= {m: (streams, f"{m}_percentiles") for m in ("ttft", "tpot")}
-    found: dict[str, Summary] = {}
-    for metric, (part, key) in blocks.items():
-        if key in part and part.any(key) is not None:
-            found[metric] = _summary(_part(part, key), metric, number)
-    return {metric: summary for metric, summary in found.items() if summary.percentiles}
-
-
-def _summary(block: Doc, metric: str, number: int) -> Summary:
-    """Percentile = sorted[int(n * p)]: bounded by the ranks a linear one lies between."""
-    points = sorted(
-        (float(key[1:]), value / 1000)
+def _summary(block: Doc, number: int) -> Summary:
+    """Percentile = sorted[int(n * p)]: bounded by the ranks a linear one lies between. Milliseconds."""
+    points = {
+        float(key[1:]): block.number(key)
         for key in block.fields
         if key[0] == "p" and key[1:].replace(".", "", 1).isdecimal()
-        if (value := block.number(key)) is not None
-    )
-    low, high, mean = (
-        None if (value := block.number(key)) is None else value / 1000
-        for key in ("minimum", "maximum", "average")
-    )
-    values = [low, *(value for _, value in points), high]
-    known = [value for value in values if value is not None]
-    if any(percent > 100 for percent, _ in points) or any(value < 0 for value in known):
-        raise block.source.fail(f"a percentile of {metric} that nothing measures", block.at, _bench.WHOLE)
-    if any(later < earlier for earlier, later in pairwise(known)):
-        raise block.source.fail(
-            f"contradicts itself: percentiles of {metric} that fall", block.at, _bench.WHOLE
-        )
-    return Summary(tuple(point for point in points if point[1] > 0), mean, low, high, number)
+    }
+    low, high, mean = (block.number(key) for key in ("minimum", "maximum", "average"))
+    return ladder(points.items(), per_second=1000, mean=mean, low=low, high=high, n=number)
 
 
-def _unsuitable(summaries: Mapping[str, Summary], streamed: bool) -> dict[str, str]:
-    absent = "the report states no percentile of {}; --request_json gives the requests"
-    why = {m: absent.format(m.upper()) for m in ("ttft", "tpot", "e2e") if m not in summaries}
-    why["itl"] = _NO_GAPS
-    if not streamed:
-        why |= dict.fromkeys(("ttft", "tpot"), _NOT_STREAMED)
-    for metric, summary in summaries.items():
-        if summary.min == 0:
-            why[metric] = _ZERO_TPOT if metric == "tpot" else f"a {metric.upper()} of 0 is no measurement"
-    return why
+def _zeros(stated: dict[str, Summary]) -> list[Doubt]:
+    return [
+        Doubt(Why.ZERO, (m,), _ZERO_TPOT if m == "tpot" else f"a {m.upper()} of 0 is no measurement")
+        for m, summary in stated.items()
+        if summary.min == 0
+    ]
 
 
 def _hardware(doc: Doc) -> str | None:
-    machine = doc.any("machine")
-    name = machine.get("name") if isinstance(machine, dict) else None
+    name = doc.mapping("machine").get("name")
     if not isinstance(name, str):
         return None
     size = _part(doc, "world_info").count("world_size")
     return f"{size}x{name}" if size else name
 
 
-def _concurrency_note(info: Doc) -> tuple[str, ...]:
-    seen = info.number("avg_num_concurrent_requests")
-    return (f"{seen:.3g} requests were in flight on average",) if seen else ()
+# ---- records of the LLM API ---------------------------------------------------------------
+
+_FAILED = ("timeout", "cancelled", "error")
+_OF_ENGINE = {
+    "ttft": "arrival in the engine to first token (MetricNames.TTFT): no network",
+    "tpot": "(E2E - TTFT) / (output tokens - 1) (MetricNames.TPOT)",
+    "itl": "not kept",
+    "e2e": "arrival in the engine to last token (MetricNames.E2E)",
+}
+_NO_LOAD = "the file does not say how requests arrived: state the load with --set concurrency=N"
+_ENGINE = "latencies are the engine's own, from a request's arrival in it: no network, no client"
+_MOST = 10_000_000  # requests without a record that are made rows
+
+_Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)] | None
+
+
+class _Metrics(msgspec.Struct):
+    ttft: _Seconds = msgspec.field(name="MetricNames.TTFT", default=None)
+    e2e: _Seconds = msgspec.field(name="MetricNames.E2E", default=None)
+    tpot: _Seconds = msgspec.field(name="MetricNames.TPOT", default=None)
+    arrival: _Seconds = msgspec.field(name="MetricNames.ARRIVAL_TIMESTAMP", default=None)
+    finished_reason: str | None = None
+
+
+class _Record(msgspec.Struct):
+    metrics_dict: _Metrics | None = None
+    output_token_ids: list[msgspec.Raw] | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+
+    @property
+    def message(self) -> str:
+        of = self.metrics_dict
+        reason = self.finish_reason or (of.finished_reason if of else None)
+        if not self.error and reason and reason.lower() in _FAILED:
+            return f"finished by {reason}"
+        return self.error or ("" if of is not None else "no metrics")
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens that came out; without their ids, the number the engine's own TPOT divides by."""
+        if self.output_token_ids is not None:
+            return float(len(self.output_token_ids))
+        of = self.metrics_dict
+        if of is None or not of.tpot or of.tpot <= 0 or of.e2e is None or of.ttft is None:
+            return None
+        return float(round(1 + (of.e2e - of.ttft) / of.tpot)) if of.e2e >= of.ttft else None
+
+
+def records(source: Source) -> Told:
+    """Records of the LLM API. Raises InputError when the file holds none, or more than it says."""
+    doc = source.doc
+    rows = doc.get("records", list[_Record]) or []
+    missing = _missing(doc, len(rows))
+    metrics = [row.metrics_dict or _Metrics() for row in rows] + [_Metrics()] * missing
+    messages = [row.message for row in rows] + ["no record of the request"] * missing
+    table = tables.requests(
+        errors=np.array([bool(text) for text in messages], dtype=np.bool_),
+        ttft_s=_column(metrics, "ttft"),
+        e2e_s=_column(metrics, "e2e"),
+        output_tokens=tables.column([*(row.tokens for row in rows), *[None] * missing]),
+        start_s=_column(metrics, "arrival"),
+    )
+    return Told(
+        format="trtllm LLM API records",
+        evidence=table,
+        retries=0,  # the engine answers each request once; a harness that asks again has a record of each
+        model=doc.text("model"),
+        definitions=_OF_ENGINE,
+        messages=messages,
+        notes=(_ENGINE, _NO_LOAD),
+    )
+
+
+def _column(metrics: list[_Metrics], name: str) -> Floats:
+    cells: Any = (getattr(one, name) for one in metrics)
+    return tables.column(cells)
+
+
+def _missing(doc: Doc, rows: int) -> int:
+    """Requests the file says it ran and has no record of."""
+    asked = doc.count("num_requests")
+    if not rows and not asked:
+        raise doc.source.fail("holds no records", doc.at, _bench.WHOLE)
+    if asked is not None and asked < rows:
+        why = f"contradicts itself: {rows} records of {asked} requests"
+        raise doc.source.fail(why, f"{doc.at}.num_requests", _bench.WHOLE)
+    if asked is not None and asked - rows > _MOST:
+        raise doc.source.fail(f"{asked} requests are more than it can hold", f"{doc.at}.num_requests")
+    return asked - rows if asked is not None else 0

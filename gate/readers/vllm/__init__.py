@@ -6,11 +6,14 @@ does not hold the version that wrote it. Evidence for every rule: docs/readers.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "vllm"
 TITLE = "vLLM bench serve"
@@ -116,15 +119,15 @@ def is_sweep_table(source: Source) -> bool:
     return {"run_number", "num_prompts", "tokenizer_id"} <= set(source.header)
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run an object. Raises InputError for what is no serving result or contradicts itself."""
+def decode(source: Source, /) -> Iterable[Told]:
+    """One Told an object. Raises InputError for what is no serving result or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """In a sweep's folder: warm-ups, and summaries whose runs are there one by one."""
-    from . import run
+    from . import sweep
 
-    return run.companions(sources)
+    return sweep.companions(sources)
