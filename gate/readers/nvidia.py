@@ -8,21 +8,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
 from ..errors import InputError
 from ..model import Aggregate, Floats, Summary
-from . import ladders
+from . import ladders, tables
 from .doc import Doc
 from .source import Source
 from .stored import Stored
 from .told import Told
 
 T = TypeVar("T")
+Infinite: TypeAlias = Literal["inf", "-inf"]  # how Source spells an infinity
 STREAM_WITH = "run it with --streaming"
 BOTH = "copy both files of one run whole, or take the other one away"
 ROUNDED = ("a CSV: values are rounded to two decimals; model and load are not stated",)
@@ -65,6 +66,37 @@ def per_second(source: Stored, unit: str, metric: str) -> float:
     except KeyError:
         shown = f'has the unit "{unit}"' if unit else "has no unit"
         raise source.fail(f"{metric} {shown}; expected ns, us, ms or sec", metric) from None
+
+
+class Cell(msgspec.Struct, gc=False):
+    """One value of a record."""
+
+    value: float | Infinite | None = None
+    unit: str = ""
+
+
+class Amount(msgspec.Struct, gc=False):
+    """One number of things of a record."""
+
+    value: Annotated[float, msgspec.Meta(ge=0)] | Infinite | None = None
+
+
+class Times(msgspec.Struct, gc=False):
+    """The gaps of a record."""
+
+    value: list[float]
+    unit: str = ""
+
+
+def values(cells: Iterable[Cell | Amount | None]) -> Floats:
+    """A column of n records; NaN where there is none, or an infinity."""
+    return tables.column(None if cell is None else cell.value for cell in cells)
+
+
+def seconds(source: Stored, cells: Sequence[Cell | None], metric: str) -> Floats:
+    """A column of n records in seconds. Raises InputError for a unit that is not a time."""
+    scales = {unit: per_second(source, unit, metric) for unit in {cell.unit for cell in cells if cell}}
+    return values(cells) / [scales[cell.unit] if cell else 1.0 for cell in cells]
 
 
 class Stats(msgspec.Struct, frozen=True):

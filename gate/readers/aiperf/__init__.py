@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 NAME = "aiperf"
 TITLE = "AIPerf"
+_BESIDE = (  # profile_export_NAME.*
+    *("aggregate", "collated", "console", "sweep", "timeslices"),
+    *("accuracy", "gpu_telemetry", "network_latency", "server_metrics"),
+)
 SIDE_FILES: Mapping[str, str] = {
     "inputs.json": "the prompts AIPerf or GenAI-Perf sent",
     "outputs.json": "the answers AIPerf received",
@@ -26,23 +30,14 @@ SIDE_FILES: Mapping[str, str] = {
     ".aiperf_results_ready.json": "AIPerf's marker of a finished run",
     "profile_export_raw.jsonl": "AIPerf's raw responses",
     "profile_export*_records.csv": "AIPerf's per-request records once more, as CSV",
-    "profile_export*_timeslices.*": "AIPerf's time slices",
-    "profile_export*_aggregate.*": "AIPerf's summary over several runs",
-    "profile_export*_collated.json": "AIPerf's summary over several runs",
-    "profile_export*_sweep.*": "AIPerf's summary over a sweep",
-    "sweep_manifest.json": "AIPerf's list of a sweep's runs",
-    "search_history.json": "AIPerf's history of a search for a load",
-    "profile_export_console.*": "AIPerf's console output",
-    "profile_export_network_latency.jsonl": "network latencies AIPerf probed",
     "accuracy_export.jsonl": "AIPerf's scores of the answers",
     "accuracy_results.csv": "AIPerf's scores of the answers",
-    "profile_export*_accuracy.jsonl": "AIPerf's scores of the answers",
+    "search_history.json": "AIPerf's history of a search for a load",
+    "sweep_manifest.json": "AIPerf's list of a sweep's runs",
     "mlflow_export.json": "AIPerf's note of an upload",
     "server_metrics_export*": "Prometheus metrics AIPerf scraped",
-    "profile_export*_server_metrics.*": "Prometheus metrics AIPerf scraped",
     "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
-    "profile_export*_gpu_telemetry.*": "GPU metrics AIPerf scraped",
-}
+} | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE}
 FORMATS: Sequence[Format] = (
     Format(
         files="`profile_export.jsonl` (any prefix) with its aggregate beside it",

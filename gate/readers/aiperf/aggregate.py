@@ -62,26 +62,22 @@ class Phase(Struct):
         return None if lasts else self.requests or self.request_count
 
 
-class _Named(Struct):
-    name: str = ""
-
-
-class _Models(Struct):
-    items: list[_Named] = []
-
-
-class _Endpoint(Struct):
-    model_names: list[str] = []
-
-
 class _Config(Struct):
     """The part of `input_config` that says what was measured."""
 
-    models: _Models | None = None
-    endpoint: _Endpoint | None = None
+    models: dict[str, Any] = {}
+    endpoint: dict[str, Any] = {}
     phases: list[Phase] = []
     loadgen: Phase | None = None  # what `phases` replaced
     slos: dict[str, float] | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The models asked for, usually one."""
+        items = self.models.get("items") or self.endpoint.get("model_names")
+        known = items if isinstance(items, list) else []
+        names = [each.get("name") if isinstance(each, dict) else each for each in known]
+        return ", ".join(str(name) for name in names if name) or None
 
 
 class Error(Struct):
@@ -126,9 +122,8 @@ class Facts(Struct, frozen=True):
 
     @property
     def failures(self) -> Sequence[_ErrorKind]:
-        """The kinds of error it lists that are no cancellation of its own, the most frequent first."""
-        kinds = [kind for kind in self.errors or () if not kind.is_cancellation and kind.count]
-        return sorted(kinds, key=lambda kind: -kind.count)
+        """The kinds of error it lists that are no cancellation of its own."""
+        return [kind for kind in self.errors or () if not kind.is_cancellation and kind.count]
 
 
 def facts(source: Source) -> Facts:
@@ -146,12 +141,10 @@ def facts(source: Source) -> Facts:
         more |= {"valid": False if faults else None, "invalid_because": faults}
         more |= {"version": doc.text("aiperf_version"), "date": clocks.day_of(doc.text("start_time"))}
     phases = config.phases or ([config.loadgen] if config.loadgen else [])
-    measured, folder = [phase for phase in phases if phase.kind != "warmup"], _folder(source)
+    measured, folder = [phase for phase in phases if phase.kind != "warmup"], (source.path or Path()).parent
     if folder.parent.name == "phases":  # its copy for one phase
         measured = [phase for phase in measured if phase.name == folder.name] or measured
     phase = measured[0] if len(measured) == 1 else Phase()
-    names = [each.name for each in config.models.items] if config.models else []
-    names = names or (config.endpoint.model_names if config.endpoint else [])
     usage = stats.value("total_usage_completion_tokens")
     told = nvidia.told(
         stats,
@@ -163,7 +156,7 @@ def facts(source: Source) -> Facts:
         asked=phase.asked,
         output_tokens=stats.value("total_osl") if usage is None else usage,
         load=phase.load,
-        model=", ".join(filter(None, names)) or None,
+        model=config.model,
         streamed=True if "time_to_first_token" in stats.by_tag else None,
         goodput=_goodput(stats, config),
         doubts=tuple(_overflows(stats)),
@@ -174,7 +167,7 @@ def facts(source: Source) -> Facts:
 
 def decode(source: Source) -> Told:
     """The aggregate alone. Raises InputError for one of the warm-up."""
-    known, folder = facts(source), _folder(source)
+    known, folder = facts(source), (source.path or Path()).parent
     if folder.parent.name == "phases" and folder.name.startswith("warmup"):
         number = known.told.counts.attempted if known.told.counts else "unknown"
         raise source.fail(
@@ -184,10 +177,6 @@ def decode(source: Source) -> Told:
     told, csv = known.told, nvidia.ROUNDED if known.stats.rounded else ()
     notes = (*csv, *told.notes, *_notes(known))
     return replace(told, doubts=(*told.doubts, *_doubts(known)), notes=notes)
-
-
-def _folder(source: Source) -> Path:
-    return source.path.parent if source.path else Path()
 
 
 def _faults(doc: Doc) -> Iterator[str]:
@@ -243,9 +232,9 @@ def _doubts(known: Facts) -> Iterator[Doubt]:
 
 
 def _notes(known: Facts) -> Iterator[str]:
-    if known.failures:
-        shown = ", ".join(f"{kind.error_details} x{kind.count}" for kind in known.failures[:3])
-        yield f"{sum(kind.count for kind in known.failures)} failed: {shown}"
+    if kinds := sorted(known.failures, key=lambda kind: -kind.count):
+        shown = ", ".join(f"{kind.error_details} x{kind.count}" for kind in kinds[:3])
+        yield f"{sum(kind.count for kind in kinds)} failed: {shown}"
     listed, counted = sum(k.count for k in known.errors or ()), known.stats.count("error_request_count") or 0
     if known.errors and listed != counted:
         yield f"error_summary lists {listed} errors, error_request_count says {counted}: the larger is used"

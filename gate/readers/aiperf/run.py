@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ...model import Aggregate, Counts, Doubt, Floats, Gaps, Status, Why
+from ...model import Aggregate, Counts, Doubt, Gaps, Status, Why
 from .. import clocks, kinds, nvidia, tables
 from ..source import Source
 from ..told import Told
@@ -25,31 +25,17 @@ _Table: TypeAlias = "dict[str, NDArray[Any]]"
 _Key: TypeAlias = "tuple[str | None, int | None] | None"  # name and place of a phase; None: of the warm-up
 
 
-class _Cell(msgspec.Struct, gc=False):
-    value: float | Literal["inf", "-inf"] | None = None  # how Source spells an infinity
-    unit: str = ""
-
-
-class _Count(msgspec.Struct, gc=False):
-    value: Annotated[float, msgspec.Meta(ge=0)] | Literal["inf", "-inf"] | None = None
-
-
-class _Times(msgspec.Struct, gc=False):
-    value: list[float]
-    unit: str = ""
-
-
 class _Metrics(msgspec.Struct, gc=False):
-    time_to_first_token: _Cell | None = None
-    ttft: _Cell | None = None  # its name until 2025-10
-    request_latency: _Cell | None = None
-    output_sequence_length: _Count | None = None
-    usage_completion_tokens: _Count | None = None
-    input_sequence_length: _Count | None = None
+    time_to_first_token: nvidia.Cell | None = None
+    ttft: nvidia.Cell | None = None  # its name until 2025-10
+    request_latency: nvidia.Cell | None = None
+    output_sequence_length: nvidia.Amount | None = None
+    usage_completion_tokens: nvidia.Amount | None = None
+    input_sequence_length: nvidia.Amount | None = None
 
 
 class _MetricsAndGaps(_Metrics, gc=False):
-    inter_chunk_latency: _Times | None = None
+    inter_chunk_latency: nvidia.Times | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -134,11 +120,13 @@ def _columns(source: Source, rows: Sequence[_Row], *, warmup: bool) -> _Table:
         "cancelled": np.array([bool(m.was_cancelled) for m in metas]) | np.array(stopped),
         "error": np.array([error is not None for error in errors]),
         "message": np.array(["" if error is None else str(error) for error in errors], object),
-        "ttft": _seconds(source, [m.time_to_first_token or m.ttft for m in metrics], "time_to_first_token"),
-        "e2e": _seconds(source, [m.request_latency for m in metrics], "request_latency"),
-        "tokens": _values([m.output_sequence_length for m in metrics]),
-        "usage": _values([m.usage_completion_tokens for m in metrics]),
-        "input": _values([m.input_sequence_length for m in metrics]),
+        "ttft": nvidia.seconds(
+            source, [m.time_to_first_token or m.ttft for m in metrics], "time_to_first_token"
+        ),
+        "e2e": nvidia.seconds(source, [m.request_latency for m in metrics], "request_latency"),
+        "tokens": nvidia.values([m.output_sequence_length for m in metrics]),
+        "usage": nvidia.values([m.usage_completion_tokens for m in metrics]),
+        "input": nvidia.values([m.input_sequence_length for m in metrics]),
     }
     if source.gaps:
         cells = [m.inter_chunk_latency for m in metrics if isinstance(m, _MetricsAndGaps)]
@@ -146,15 +134,6 @@ def _columns(source: Source, rows: Sequence[_Row], *, warmup: bool) -> _Table:
         lists = [np.array(c.value if c else []) / unit for c, unit in zip(cells, units, strict=True)]
         table |= {"gap": np.concatenate(lists), "gaps": np.array([len(each) for each in lists])}
     return table
-
-
-def _values(cells: Sequence[_Cell | _Count | None]) -> Floats:
-    return tables.column(None if cell is None else cell.value for cell in cells)
-
-
-def _seconds(source: Source, cells: Sequence[_Cell | None], metric: str) -> Floats:
-    scales = {u: nvidia.per_second(source, u, metric) for u in {cell.unit for cell in cells if cell}}
-    return _values(cells) / [scales[cell.unit] if cell else 1.0 for cell in cells]
 
 
 # ---- one phase -----------------------------------------------------------------------------
@@ -221,11 +200,10 @@ def _agreed(source: Source, facts: aggregate.Facts, phases: dict[_Key, _Table], 
     seen, stated = here + wrong + stopped + cut_off, counts.attempted + counts.cancelled
     if stated < seen:
         notes.append(f"AIPerf's aggregate counts {stated} of these {seen} requests")
-    lost = {phase.name for phase in facts.measured} - {key[0] for key in phases if key}
-    if several and lost - {None}:
-        why = (
-            f"the measured phases {', '.join(sorted(filter(None, lost)))} have no request here; {nvidia.BOTH}"
-        )
+    seen_here = {facts.phase(*key).name for key in phases if key}
+    lost = [phase.name for phase in facts.measured if phase.name and phase.name not in seen_here]
+    if several and lost:
+        why = f"the measured phases {', '.join(lost)} have no request here; {nvidia.BOTH}"
         doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
     told = replace(told, counts=None, streamed=None, doubts=tuple(doubts), notes=tuple(notes))
     if several:

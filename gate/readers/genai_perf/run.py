@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model import Aggregate, Doubt, Floats, Gaps, Load, Requests, Why
-from .. import clocks, kinds, nvidia, tables
+from .. import clocks, kinds, nvidia, streams, tables
 from ..source import BROKEN, Source
 from ..told import Counted, Told
 from . import KINDS, RAW, SUMMARY, TITLE, summary, sums_up
@@ -57,49 +56,6 @@ class _Experiment(msgspec.Struct, gc=False):
     experiment: _Setting = msgspec.field(default_factory=_Setting)
 
 
-class _Usage(msgspec.Struct, gc=False):
-    completion_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-class _Text(msgspec.Struct, gc=False):
-    content: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    tool_calls: Any = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    delta: _Text | None = None
-    message: _Text | None = None
-    text: str | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    error: Any = None
-    data: msgspec.Raw = msgspec.Raw(b"")  # embeddings
-    results: msgspec.Raw = msgspec.Raw(b"")  # of a rerank
-
-
-class _Answer(Struct):
-    """One request: its content chunks, and what the server said about it."""
-
-    start_ns: int
-    chunks_ns: list[int]  # one an SSE event with content, reasoning or a tool call
-    visible_ns: int | None = None  # the first with content: what GenAI-Perf calls the first token
-    usage: _Usage | None = None
-    error: str = ""
-    streamed: bool = False
-    choices: bool = False
-    embedding: bool = False
-
-    def after_s(self, index: int) -> float:
-        """Start to a chunk; NaN without any. Subtracted as integers, so exact to the nanosecond."""
-        return (self.chunks_ns[index] - self.start_ns) / 1e9 if self.chunks_ns else np.nan
-
-
 def decode(source: Source) -> Iterator[Told]:
     """One Told an experiment. Raises InputError for arrays of different length and broken bodies."""
     kind = kinds.kind_of(source, KINDS)
@@ -133,74 +89,18 @@ def _beside(source: Source) -> Source | None:
     return other if fits else None
 
 
-# ---- one answer ----------------------------------------------------------------------------
+# ---- the run -------------------------------------------------------------------------------
 
 
-def _answer(source: Source, at: str, request: _Request) -> _Answer:
+def _answer(source: Source, at: str, request: _Request) -> streams.Answer:
     stamps, bodies = request.response_timestamps, request.response_outputs
     if len(stamps) != len(bodies):
-        raise source.fail(
-            f"response_timestamps has {len(stamps)} values, response_outputs has {len(bodies)}", at
-        )
-    answer = _Answer(request.timestamp, [])
-    for at_ns, text in _whole(stamps, bodies):
-        answer.streamed |= text.startswith(_SSE)
-        for event in _events(text):
-            try:
-                _take(answer, at_ns, _DECODER.decode(event))
-            except BROKEN as error:
-                raise source.fail(f"an answer is not readable: {error}", f"{at}.response_outputs") from None
-    return answer
-
-
-_NOTHING = (b"", b"null", b"[]")
-_DECODER = msgspec.json.Decoder(_Event)
-_SSE = ("data:", "event:", ":")  # how a line of server-sent events begins
-
-
-def _whole(stamps: list[int], bodies: list[_Body]) -> Iterator[tuple[int, str]]:
-    """Buffers as received; the rest of an event that was cut in two counts with its beginning."""
-    at_ns, text = 0, ""
-    for stamp, body in zip(stamps, bodies, strict=True):
-        if text and not body.response.startswith(_SSE):
-            text += body.response
-            continue
-        if text:
-            yield at_ns, text
-        at_ns, text = stamp, body.response
-    if text:
-        yield at_ns, text
-
-
-def _events(text: str) -> Iterator[str]:
-    """The JSON of each server-sent event in a buffer; the whole body where nothing was streamed."""
-    if not text.startswith(_SSE):
-        yield text
-        return
-    for line in text.splitlines():
-        value = line[5:].strip() if line.startswith("data:") else ""
-        if value and value != "[DONE]":
-            yield value
-
-
-def _take(answer: _Answer, at_ns: int, event: _Event) -> None:
-    if event.error:
-        answer.error = "error in the stream"
-    answer.usage = event.usage or answer.usage
-    answer.choices |= event.choices is not None
-    if any(bytes(value) not in _NOTHING for value in (event.data, event.results)):
-        answer.embedding = True
-        answer.chunks_ns.append(at_ns)
-    for choice in event.choices or ():
-        part = choice.delta or choice.message or _Text()
-        visible = part.content or choice.text
-        if visible or part.reasoning_content or part.reasoning or part.tool_calls:
-            answer.chunks_ns.append(at_ns)
-        if visible and answer.visible_ns is None:
-            answer.visible_ns = at_ns
-
-
-# ---- the run -------------------------------------------------------------------------------
+        why = f"response_timestamps has {len(stamps)} values, response_outputs has {len(bodies)}"
+        raise source.fail(why, at)
+    try:
+        return streams.answer(request.timestamp, stamps, [body.response for body in bodies])
+    except BROKEN as error:
+        raise source.fail(f"an answer is not readable: {error}", f"{at}.response_outputs") from None
 
 
 def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, nvidia.Stats] | None) -> Told:
@@ -255,7 +155,9 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
     )
 
 
-def _requests(answers: list[_Answer], tokens: Floats | None, streamed: bool, *, gaps: bool) -> Requests:
+def _requests(
+    answers: list[streams.Answer], tokens: Floats | None, streamed: bool, *, gaps: bool
+) -> Requests:
     start = np.array([answer.start_ns for answer in answers], np.int64)
     lists = [np.diff(np.array(a.chunks_ns, np.int64)) / 1e9 for a in answers] if gaps and streamed else []
     prompts = [a.usage.prompt_tokens if a.usage else None for a in answers]
@@ -271,7 +173,7 @@ def _requests(answers: list[_Answer], tokens: Floats | None, streamed: bool, *, 
 
 
 def _tokens(
-    answers: list[_Answer], chunks: Floats, stats: nvidia.Stats, streamed: bool
+    answers: list[streams.Answer], chunks: Floats, stats: nvidia.Stats, streamed: bool
 ) -> tuple[Floats | None, tuple[str, ...], str]:
     """Output tokens of each request, a note on where they come from, and why there are none."""
     usage = tables.column(a.usage.completion_tokens if a.usage else None for a in answers)
