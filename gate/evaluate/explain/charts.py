@@ -17,7 +17,6 @@ from ...errors import GateError
 from ...model import (
     REQUEST_METRICS,
     Aggregate,
-    Bools,
     Charts,
     Check,
     Curve,
@@ -223,7 +222,7 @@ def _misses(runs: Sequence[Prepared], policy: Policy) -> tuple[MissSet, ...]:
         code = np.zeros(part.score.size, np.int64)
         names = list(part.missed)
         for place, name in enumerate(names):
-            code[_only(part.missed[name], part.failed)] += 1 << place
+            code[part.missed[name]] += 1 << place
         counted = np.bincount(code, minlength=1 << len(names)).tolist()
         for bits, count in enumerate(counted):
             broke = tuple(m for m in REQUEST_METRICS if m in names and bits >> names.index(m) & 1)
@@ -232,12 +231,6 @@ def _misses(runs: Sequence[Prepared], policy: Policy) -> tuple[MissSet, ...]:
         if failed := int(part.failed.sum()):
             number["failed",] = number.get(("failed",), 0) + failed
     return tuple(MissSet(broke, n) for broke, n in sorted(number.items(), key=lambda item: -item[1]))
-
-
-def _only(missed: Bools, failed: Bools) -> Bools:
-    """A failed request misses whatever the bounds: it is counted as failed and as nothing else."""
-    both: Bools = missed & ~failed
-    return both
 
 
 def _load_points(setting: Setting) -> tuple[LoadPoint, ...]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 import numpy as np
 
-from ...model import Check, Floats, Objective, Policy, Requests, Status, TokenRule, Verdict
+from ...model import Check, Floats, Objective, Policy, Requests, TokenRule, Verdict
 from ..checks import check, missing
 from ..prepare import Prepared
 
@@ -35,14 +36,6 @@ def rule(objective: Objective, policy: Policy, runs: Sequence[Prepared], unselec
 
 def _load(policy: Policy, runs: Sequence[Prepared]) -> Found:
     return True, f"{runs[0].run.load}, {len(runs)} run{'s' * (len(runs) > 1)}"
-
-
-def _model(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    return _same(runs, "model", policy.workload.model, lambda said, want: fnmatchcase(said, want))
-
-
-def _hardware(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    return _same(runs, "hardware", policy.workload.hardware, lambda said, want: said.lower() == want.lower())
 
 
 def _interaction(policy: Policy, runs: Sequence[Prepared]) -> Found:
@@ -89,14 +82,6 @@ def _tool(policy: Policy, runs: Sequence[Prepared]) -> Found:
     if policy.evidence.tool_version_required and version is None:
         return False, f"{tool} does not write its version; state it with --set tool_version=..."
     return True, f"{tool} {version or '(version not stated)'}"
-
-
-def _input_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    return _lengths(policy.workload.input_tokens, runs, "input_tokens")
-
-
-def _output_tokens(policy: Policy, runs: Sequence[Prepared]) -> Found:
-    return _lengths(policy.workload.output_tokens, runs, "output_tokens")
 
 
 def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
@@ -160,21 +145,16 @@ def _input_lengths(runs: Sequence[Prepared]) -> Floats | None:
 def _lacking(runs: Sequence[Prepared], column: str) -> str:
     """Which run lacks the length of more than LACKING of its completed requests: the rest say nothing."""
     for one in runs:
-        rows = one.requests
-        values = getattr(rows, column) if rows is not None else None
-        if rows is None or values is None:
-            continue
-        lost = int(np.count_nonzero((rows.status == Status.COMPLETED) & ~np.isfinite(values)))
-        n = one.counts.completed
-        if lost > LACKING * n:
+        known, n = one.lengths(column), one.counts.completed
+        if known is not None and n - known.size > LACKING * n:
             what = column.replace("_", " ")
-            return f"{lost:,} of the {n:,} completed requests of {one.run.input} lack their {what}"
+            return f"{n - known.size:,} of the {n:,} completed requests of {one.run.input} lack their {what}"
     return ""
 
 
-def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> Found:
+def _lengths(policy: Policy, runs: Sequence[Prepared], *, column: str) -> Found:
     """Mean (and spread, where declared) of the completed requests within the tolerance."""
-    assert want is not None
+    want: TokenRule = getattr(policy.workload, column)
     cells = []
     for one in runs:
         known = one.lengths(column)
@@ -198,11 +178,13 @@ def _lengths(want: TokenRule | None, runs: Sequence[Prepared], column: str) -> F
 
 _RULES: dict[str, Callable[[Policy, Sequence[Prepared]], Found]] = {
     "workload.load": _load,
-    "workload.model": _model,
-    "workload.hardware": _hardware,
+    "workload.model": lambda policy, runs: _same(runs, "model", policy.workload.model, fnmatchcase),
+    "workload.hardware": lambda policy, runs: _same(
+        runs, "hardware", policy.workload.hardware, lambda said, want: said.lower() == want.lower()
+    ),
     "workload.interaction": _interaction,
-    "workload.input_tokens": _input_tokens,
-    "workload.output_tokens": _output_tokens,
+    "workload.input_tokens": partial(_lengths, column="input_tokens"),
+    "workload.output_tokens": partial(_lengths, column="output_tokens"),
     "evidence.runs": _runs,
     "evidence.requests_per_run": _requests_per_run,
     "evidence.tool": _tool,

@@ -18,7 +18,7 @@ from ...model import Capacity, Check, Floats, Kind, Level, Load, Objective, Poli
 from ..checks import CLUSTERS, SURE_FROM, Setting, check, missing, not_believed, percent, uncounted
 from ..loads import grouped, matches
 from ..prepare import Prepared
-from .counting import Good, Range, Unknown, goodput
+from .counting import Range, Unknown, goodput
 
 BLOCKS = 10  # units of a side with fewer than five runs, as for one share (STATS section 9 D)
 BLOCK_LEAST = 100  # requests a block must hold to be one
@@ -175,7 +175,7 @@ def _side(group: Sequence[Prepared], policy: Policy) -> _Side:
             good.append(found.lo)
             n.append(found.n)
         else:
-            flags.append(_flags(found))
+            flags.append(found.good.astype(np.float64))
             good.append(int(flags[-1].sum()))
             n.append(found.score.size)
     if not all(n):
@@ -187,10 +187,6 @@ def _side(group: Sequence[Prepared], policy: Policy) -> _Side:
         blocks = np.array([block.mean() for block in np.array_split(np.concatenate(flags), BLOCKS)])
         return _Side(blocks, sum(good), sum(n), f"{BLOCKS} blocks of {runs} run{'s' * (runs > 1)}")
     return _Side(np.array(good) / np.array(n), sum(good), sum(n), f"{runs} run{'s' * (runs > 1)}")
-
-
-def _flags(found: Good) -> Floats:
-    return found.good.astype(np.float64)
 
 
 # ---- capacity ---------------------------------------------------------------------------------
