@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +16,8 @@ Effect: TypeAlias = Literal["looser", "stricter", "different"]
 _WEIGHT = {Level.BLOCK: 2, Level.WARN: 1, Level.INFO: 0}
 _BURDEN = {"block": 2, "lean": 1, "allow": 0}
 _MISSES = {"miss": 1, "exclude": 0, "ignore": 0}
+_DECIDE = {"confident": 1, "point": 0}
+_STATED = ("workload.model", "workload.hardware", "workload.interaction", "evidence.tool", "headroom")
 
 
 class Difference(Struct, frozen=True):
@@ -34,20 +36,16 @@ def diff(old: Mapping[str | None, Policy], new: Mapping[str | None, Policy]) -> 
     What a profile has in common with the policy as it stands is said once.
     """
     base = list(_compared(old[None], new[None])) if None in old and None in new else []
-    found = list(base)
+    differences = list(base)
     for name in sorted(key for key in {*old, *new} if key is not None):
-        if name not in new:
-            found.append(Difference("different", f"profiles.{name}", "the profile is gone", profile=name))
-        elif name not in old:
-            found.append(Difference("different", f"profiles.{name}", "a new profile", profile=name))
+        if name not in new or name not in old:
+            text = "a new profile" if name in new else "the profile is gone"
+            differences.append(Difference("different", f"profiles.{name}", text, profile=name))
         else:
-            found += [
-                Difference(one.effect, one.id, one.text, one.line, name)
-                for one in _compared(old[name], new[name])
-                if one not in base
-            ]
+            own = [one for one in _compared(old[name], new[name]) if one not in base]
+            differences += [Difference(one.effect, one.id, one.text, one.line, name) for one in own]
     order = ("looser", "stricter", "different")
-    return tuple(sorted(found, key=lambda one: (order.index(one.effect), one.profile or "")))
+    return tuple(sorted(differences, key=lambda one: (order.index(one.effect), one.profile or "")))
 
 
 def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
@@ -55,11 +53,19 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     yield from _request_bounds(old.goodput_bounds, new.goodput_bounds)
     yield from _load(old.workload.target, new.workload.target)
     yield from _sweep(old.workload.sweep, new.workload.sweep)
-    for column in ("input_tokens", "output_tokens"):
-        yield from _tokens(column, getattr(old.workload, column), getattr(new.workload, column))
-    if old.tokenless != new.tokenless:
-        yield _tokenless(new.tokenless)
-    yield from _evidence(old, new)
+    yield from _tokens("workload.input_tokens", old.workload.input_tokens, new.workload.input_tokens)
+    yield from _tokens("workload.output_tokens", old.workload.output_tokens, new.workload.output_tokens)
+    text = "the endpoint makes no tokens: an answer without any is no failure"
+    if old.tokenless:
+        text = "an answer without any token is a failure again"
+    yield from _moved("workload.output_tokens", old.tokenless, new.tokenless, text)
+    was, now = old.evidence, new.evidence
+    text = f"verdicts hold with {_share(now.confidence)}, was {_share(was.confidence)}"
+    yield from _moved("evidence.confidence", was.confidence, now.confidence, text, larger="stricter")
+    yield from _ordered("evidence.decide", was.decide, now.decide, _DECIDE)
+    if was.warmup != now.warmup:
+        text = f"requests dropped as warm-up: {now.warmup}, was {was.warmup}"
+        yield Difference("different", "evidence.warmup", text)
     yield from _ordered("undecided", old.undecided, new.undecided, _BURDEN)
     yield from _ordered("semantics.cancelled", old.cancelled, new.cancelled, _MISSES)
     yield from _ordered("semantics.single_token_tpot", old.single_token_tpot, new.single_token_tpot, _MISSES)
@@ -68,210 +74,166 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
         yield Difference("different", "name", f"{old.name} is now called {new.name}")
 
 
+def _moved(
+    id: str, old: float | None, new: float | None, text: str, line: int = 0, larger: Effect = "looser"
+) -> Iterator[Difference]:
+    """A figure that is another one: `larger` is what a larger one means."""
+    if old != new:
+        smaller: Effect = "stricter" if larger == "looser" else "looser"
+        yield Difference(larger if (new or 0) > (old or 0) else smaller, id, text, line)
+
+
+def _ordered(id: str, old: str, new: str, rank: Mapping[str, int]) -> Iterator[Difference]:
+    yield from _moved(id, rank[old], rank[new], f"is {new}, was {old}", larger="stricter")
+
+
+def _share(value: float | None) -> str:
+    return units.show(value, units.SHARE)
+
+
+def _time(value_s: float | None) -> str:
+    return units.show(value_s or 0.0, units.SECONDS)
+
+
 # ---- objectives -----------------------------------------------------------------------------
 
 
 def _objectives(old: Policy, new: Policy) -> Iterator[Difference]:
-    before, after = ({one.id: one for one in policy.objectives} for policy in (old, new))
-    gone = {key: one for key, one in before.items() if key not in after}
-    come = {key: one for key, one in after.items() if key not in before}
-    for other in list(come.values()):  # the same rule for other requests
-        same = [
-            one for one in gone.values() if (one.metric, one.statistic) == (other.metric, other.statistic)
-        ]
-        if other.kind is Kind.LATENCY and len(same) == 1:
-            effect = _scope(same[0], other)
-            was, now = _whose(same[0]), _whose(other)
-            text = f"{other.statistic.upper()} {other.metric.upper()} is about {now}, was about {was}"
-            yield Difference(effect, other.id, text, other.line)
-            yield from _changed(same[0], other)
-            del gone[same[0].id], come[other.id]
-    for one in gone.values():
-        weight = "is no longer asked" if one.level is Level.BLOCK else f"(level {one.level.value}) is gone"
-        effect_gone: Effect = "looser" if one.level is not Level.INFO else "different"
-        yield Difference(effect_gone, one.id, f"{_said(one)} {weight}")
-    for one in come.values():
-        effect_come: Effect = "stricter" if one.level is not Level.INFO else "different"
-        yield Difference(effect_come, one.id, f"{_said(one)} is new, at level {one.level.value}", one.line)
-    for key, one in after.items():
+    before, after = ({rule.id: rule for rule in policy.objectives} for policy in (old, new))
+    gone = {key: rule for key, rule in before.items() if key not in after}
+    come = {key: rule for key, rule in after.items() if key not in before}
+    for now in list(come.values()):  # the same rule for other requests
+        same = [was for was in gone.values() if _subject(was) == _subject(now)]
+        if now.kind is Kind.LATENCY and len(same) == 1:
+            name = f"{now.statistic.upper()} {now.metric.upper()}"
+            text = f"{name} is about {_whose(now)}, was about {_whose(same[0])}"
+            yield Difference(_scope(same[0], now), now.id, text, now.line)
+            yield from _changed(same[0], now)
+            del gone[same[0].id], come[now.id]
+    for was in gone.values():
+        weight = "is no longer asked" if was.level is Level.BLOCK else f"(level {was.level.value}) is gone"
+        yield Difference("looser" if _WEIGHT[was.level] else "different", was.id, f"{_demand(was)} {weight}")
+    for now in come.values():
+        text = f"{_demand(now)} is new, at level {now.level.value}"
+        yield Difference("stricter" if _WEIGHT[now.level] else "different", now.id, text, now.line)
+    for key, now in after.items():
         if key in before:
-            yield from _changed(before[key], one)
+            yield from _changed(before[key], now)
+
+
+def _subject(rule: Objective) -> tuple[Kind, str, str]:
+    return rule.kind, rule.metric, rule.statistic
 
 
 def _scope(old: Objective, new: Objective) -> Effect:
-    was, now = (grammar.population(one.when) for one in (old, new))
+    was, now = (grammar.population(rule.when) for rule in (old, new))
     if _within(now, was):
         return "looser"
     return "stricter" if _within(was, now) else "different"
 
 
 def _within(inner: Mapping[str, tuple[float, float]], outer: Mapping[str, tuple[float, float]]) -> bool:
-    everything = (0.0, float("inf"))
-    return all(
-        outer[column][0] <= inner.get(column, everything)[0]
-        and inner.get(column, everything)[1] <= outer[column][1]
-        for column in outer
-    )
+    ranges = [(inner.get(column, (0.0, float("inf"))), outer[column]) for column in outer]
+    return all(mine[0] >= whole[0] and mine[1] <= whole[1] for mine, whole in ranges)
 
 
-def _whose(one: Objective) -> str:
-    return f"requests with {one.when.text}" if one.when else "all requests"
+def _whose(rule: Objective) -> str:
+    return f"requests with {rule.when.text}" if rule.when else "all requests"
 
 
 def _changed(old: Objective, new: Objective) -> Iterator[Difference]:
-    if _WEIGHT[old.level] != _WEIGHT[new.level]:
-        effect: Effect = "looser" if _WEIGHT[new.level] < _WEIGHT[old.level] else "stricter"
-        text = f"{_said(new)} is at level {new.level.value}, was {old.level.value}"
-        yield Difference(effect, new.id, text, new.line)
-    if old.kind is not Kind.RULE and old.bound != new.bound and None not in (old.bound, new.bound):
-        yield _moved(new, old.bound, new.bound, new.operator == "<=")
-    elif old.id.startswith("evidence.") and old.bound != new.bound:
-        yield _moved(new, old.bound, new.bound, False)
+    text = f"{_demand(new)} is at level {new.level.value}, was {old.level.value}"
+    yield from _moved(new.id, _WEIGHT[old.level], _WEIGHT[new.level], text, new.line, larger="stricter")
+    if old.bound != new.bound and None not in (old.bound, new.bound):
+        larger: Effect = "looser" if new.operator == "<=" else "stricter"
+        text = f"{_name(new)} is {new.operator} {_bound(new)}, was {_bound(old)}"
+        yield from _moved(new.id, old.bound, new.bound, text, new.line, larger)
     elif old.id in _STATED and old.expected != new.expected:
         yield Difference("different", new.id, f"asks for {new.expected}, was {old.expected}", new.line)
-    if old.floor_s != new.floor_s:
-        was, now = (units.show(one.floor_s or 0.0, units.SECONDS) for one in (old, new))
-        larger: Effect = "looser" if (new.floor_s or 0) > (old.floor_s or 0) else "stricter"
-        yield Difference(larger, new.id, f"growth is fine below {now}, was {was}", new.line)
-    if old.required != new.required:
-        needed: Effect = "stricter" if new.required else "looser"
-        text = f"a missing baseline {'blocks' if new.required else 'no longer blocks'}"
-        yield Difference(needed, new.id, text, new.line)
+    text = f"growth is fine below {_time(new.floor_s)}, was {_time(old.floor_s)}"
+    yield from _moved(new.id, old.floor_s, new.floor_s, text, new.line)
+    text = f"a missing baseline {'blocks' if new.required else 'no longer blocks'}"
+    yield from _moved(new.id, old.required, new.required, text, new.line, larger="stricter")
 
 
-_STATED = ("workload.model", "workload.hardware", "workload.interaction", "evidence.tool", "headroom")
+def _bound(rule: Objective) -> str:
+    return units.show(rule.bound, units.SHARE if rule.unit == units.RATIO else rule.unit)
 
 
-def _moved(one: Objective, old: float | None, new: float | None, at_most: bool) -> Difference:
-    looser = ((new or 0.0) > (old or 0.0)) == at_most
-    unit = units.SHARE if one.unit == units.RATIO else one.unit
-    text = f"{_name(one)} is {one.operator} {units.show(new, unit)}, was {units.show(old, unit)}"
-    return Difference("looser" if looser else "stricter", one.id, text, one.line)
+def _name(rule: Objective) -> str:
+    name = f"{rule.statistic.upper()} {rule.metric.upper()}"
+    if rule.kind is Kind.REGRESSION:
+        return f"growth of {name}"
+    if rule.kind in (Kind.LATENCY, Kind.MEAN):
+        return f"{name} for {_whose(rule)}" if rule.when else name
+    return rule.id.replace("_", " ")
 
 
-def _name(one: Objective) -> str:
-    if one.kind is Kind.REGRESSION:
-        return f"growth of {one.statistic.upper()} {one.metric.upper()}"
-    if one.kind in (Kind.LATENCY, Kind.MEAN):
-        scope = f" for {_whose(one)}" if one.when else ""
-        return f"{one.statistic.upper()} {one.metric.upper()}{scope}"
-    return one.id.replace("_", " ")
-
-
-def _said(one: Objective) -> str:
-    if one.kind is Kind.RULE or one.bound is None:
-        return f"{one.id} ({one.expected})" if one.expected else one.id
-    unit = units.SHARE if one.unit == units.RATIO else one.unit
-    return f"{_name(one)} {one.operator} {units.show(one.bound, unit)}"
+def _demand(rule: Objective) -> str:
+    if rule.kind is Kind.RULE or rule.bound is None:
+        return f"{rule.id} ({rule.expected})" if rule.expected else rule.id
+    return f"{_name(rule)} {rule.operator} {_bound(rule)}"
 
 
 # ---- the rest -------------------------------------------------------------------------------
 
 
 def _request_bounds(old: Sequence[RequestBound], new: Sequence[RequestBound]) -> Iterator[Difference]:
-    """What a good request is."""
-    if not old or not new:  # goodput itself came or went, which is said as an objective
-        return
-    before, after = (
-        {(one.metric, one.when.text if one.when else ""): one for one in bounds} for bounds in (old, new)
-    )
-    for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key), after.get(key)
-        name = f"goodput.request.{key[0]}" + (f"[{key[1]}]" if key[1] else "")
-        if was is None and now is not None:
-            text = f"a good request also meets {key[0].upper()} <= {units.show(now.max_s, units.SECONDS)}"
-            yield Difference("stricter", name, text, now.line)
-        elif now is None and was is not None:
-            text = (
-                f"a good request no longer meets {key[0].upper()} <= {units.show(was.max_s, units.SECONDS)}"
-            )
-            yield Difference("looser", name, text)
-        elif was is not None and now is not None and was.max_s != now.max_s:
-            shown = [units.show(one.max_s, units.SECONDS) for one in (now, was)]
-            effect: Effect = "looser" if now.max_s > was.max_s else "stricter"
-            text = f"a good request has {key[0].upper()} <= {shown[0]}, was {shown[1]}"
-            yield Difference(effect, name, text, now.line)
+    """What a good request is; goodput itself, where it came or went, is said as an objective."""
+    keys = [{(b.metric, f"[{b.when.text}]" if b.when else ""): b for b in bounds} for bounds in (old, new)]
+    for metric, when in dict.fromkeys((*keys[0], *keys[1])) if old and new else ():
+        was, now = (bounds.get((metric, when)) for bounds in keys)
+        id, name = f"goodput.request.{metric}{when}", metric.upper()
+        if was and now:
+            text = f"a good request has {name} <= {_time(now.max_s)}, was {_time(was.max_s)}"
+            yield from _moved(id, was.max_s, now.max_s, text, now.line)
+        elif now:
+            text = f"a good request also meets {name} <= {_time(now.max_s)}"
+            yield Difference("stricter", id, text, now.line)
+        elif was:
+            yield Difference("looser", id, f"a good request no longer meets {name} <= {_time(was.max_s)}")
 
 
 def _load(old: Load | None, new: Load | None) -> Iterator[Difference]:
     if old is None or new is None or old == new:  # came or went: said as an objective
         return
-    sizes = [(one.concurrency, one.request_rate, one.production) for one in (old, new)]
     effect: Effect = "different"
-    for was, now in zip(sizes[0][:2], sizes[1][:2], strict=True):
+    for was, now in ((old.concurrency, new.concurrency), (old.request_rate, new.request_rate)):
         if was is not None and now is not None and was != now and old.production == new.production:
             effect = "looser" if now < was else "stricter"
     yield Difference(effect, "workload.load", f"is judged at {new}, was at {old}")
 
 
 def _sweep(old: tuple[float, ...], new: tuple[float, ...]) -> Iterator[Difference]:
-    if not old or not new:
-        return
-    for effect, points, what in (
-        ("looser", sorted(set(old) - set(new)), "no longer"),
-        ("stricter", sorted(set(new) - set(old)), "also"),
-    ):
-        if points:
-            shown = ", ".join(units.show(point, units.SHARE) for point in points)
-            yield Difference(
-                "looser" if effect == "looser" else "stricter",
-                "workload.sweep",
-                f"{what} asks for runs at {shown} of the load",
-            )
+    gone, come = (", ".join(map(_share, sorted(points))) for points in ({*old} - {*new}, {*new} - {*old}))
+    if old and new and gone:
+        yield Difference("looser", "workload.sweep", f"no longer asks for runs at {gone} of the load")
+    if old and new and come:
+        yield Difference("stricter", "workload.sweep", f"also asks for runs at {come} of the load")
 
 
-def _tokens(column: str, old: TokenRule | None, new: TokenRule | None) -> Iterator[Difference]:
+def _tokens(id: str, old: TokenRule | None, new: TokenRule | None) -> Iterator[Difference]:
     if old is None or new is None:
         return
-    key = f"workload.{column}"
-    if old.mean != new.mean:
-        shorter: Effect = "looser" if new.mean < old.mean else "stricter"
-        yield Difference(shorter, key, f"mean length is {new.mean:g} tokens, was {old.mean:g}")
+    text = f"mean length is {new.mean:g} tokens, was {old.mean:g}"
+    yield from _moved(id, old.mean, new.mean, text, larger="stricter")
     if old.stddev != new.stddev:
-        was, now = (f"{one.stddev:g}" if one.stddev is not None else "not asked" for one in (old, new))
-        gone: Effect = "looser" if new.stddev is None else "stricter" if old.stddev is None else "different"
-        yield Difference(gone, key, f"spread of lengths is {now}, was {was}")
-    if old.tolerance != new.tolerance:
-        was, now = (units.show(one.tolerance, units.SHARE) for one in (old, new))
-        wider: Effect = "looser" if new.tolerance > old.tolerance else "stricter"
-        yield Difference(wider, key, f"lengths may differ by {now}, was {was}")
-
-
-def _tokenless(now: bool) -> Difference:
-    if now:
-        text = "the endpoint makes no tokens: an answer without any is no failure"
-        return Difference("looser", "workload.output_tokens", text)
-    return Difference("stricter", "workload.output_tokens", "an answer without any token is a failure again")
-
-
-def _evidence(old: Policy, new: Policy) -> Iterator[Difference]:
-    was, now = old.evidence, new.evidence
-    if was.confidence != now.confidence:
-        less: Effect = "looser" if now.confidence < was.confidence else "stricter"
-        shown = [units.show(one.confidence, units.SHARE) for one in (now, was)]
-        yield Difference(less, "evidence.confidence", f"verdicts hold with {shown[0]}, was {shown[1]}")
-    yield from _ordered("evidence.decide", was.decide, now.decide, {"confident": 1, "point": 0})
-    if was.warmup != now.warmup:
-        yield Difference(
-            "different", "evidence.warmup", f"requests dropped as warm-up: {now.warmup}, was {was.warmup}"
-        )
-
-
-def _ordered(key: str, old: str, new: str, rank: Mapping[str, Any]) -> Iterator[Difference]:
-    if old != new:
-        yield Difference("looser" if rank[new] < rank[old] else "stricter", key, f"is {new}, was {old}")
+        was, now = ("not asked" if rule.stddev is None else f"{rule.stddev:g}" for rule in (old, new))
+        effect: Effect = "looser" if new.stddev is None else "stricter" if old.stddev is None else "different"
+        yield Difference(effect, id, f"spread of lengths is {now}, was {was}")
+    text = f"lengths may differ by {_share(new.tolerance)}, was {_share(old.tolerance)}"
+    yield from _moved(id, old.tolerance, new.tolerance, text)
 
 
 def _waivers(old: Sequence[Waiver], new: Sequence[Waiver]) -> Iterator[Difference]:
-    before, after = ({one.objective: one for one in waivers} for waivers in (old, new))
+    before, after = ({waiver.objective: waiver for waiver in waivers} for waivers in (old, new))
     for name in dict.fromkeys((*before, *after)):
-        was, now = before.get(name), after.get(name)
-        key = f"waivers.{name}"
-        if was is None and now is not None:
+        was, now, id = before.get(name), after.get(name), f"waivers.{name}"
+        if now is None:
+            yield Difference("stricter", id, f"the waiver of {name} is gone")
+        elif was is None:
             text = f"a failure of {name} is waived until {now.until} by {now.owner}: {now.reason}"
-            yield Difference("looser", key, text, now.line)
-        elif now is None and was is not None:
-            yield Difference("stricter", key, f"the waiver of {name} is gone")
-        elif was is not None and now is not None and was.until != now.until:
-            longer: Effect = "looser" if now.until > was.until else "stricter"
-            yield Difference(longer, key, f"the waiver of {name} ends {now.until}, was {was.until}", now.line)
+            yield Difference("looser", id, text, now.line)
+        else:
+            text = f"the waiver of {name} ends {now.until}, was {was.until}"
+            yield from _moved(id, was.until.toordinal(), now.until.toordinal(), text, now.line)

@@ -155,3 +155,12 @@ def test_an_endpoint_that_may_answer_without_tokens_is_asked_for_less() -> None:
     assert [(one.effect, one.id) for one in compared(without, with_tokens)] == [
         ("stricter", "workload.output_tokens")
     ]
+
+
+def test_a_bound_is_not_compared_with_the_growth_of_the_same_percentile() -> None:
+    growth = "version: 1\nslo: {e2e: {p99: 1s}}\nregression: {ttft: {p99: {max: 90%}}}\n"
+    bound = "version: 1\nslo: {e2e: {p99: 1s}, ttft: {p99: 500ms}}\n"
+    assert [(one.effect, one.text) for one in compared(growth, bound)] == [
+        ("looser", "growth of P99 TTFT <= 90% is no longer asked"),
+        ("stricter", "P99 TTFT <= 500 ms is new, at level block"),
+    ]
