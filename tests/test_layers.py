@@ -21,7 +21,7 @@ ALLOWED = {
     "stats": set(),
     "_schemas": set(),
     "model": {"errors", "units"},
-    "policy": {"errors", "units", "model", "_schemas", "presets"},
+    "policy": {"errors", "units", "model", "presets"},
     "presets": set(),
     "readers": {"errors", "units", "model"},
     "evaluate": {"errors", "units", "model", "stats"},

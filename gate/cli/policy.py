@@ -24,7 +24,7 @@ def command() -> None:
 def policy_validate(files: Sequence[str]) -> int:
     """Check policy FILES, with every profile, against the rules and against the published schema."""
     from .. import policy
-    from ..policy.published import faults
+    from ..policy.schema import faults
     from ..units import printable
 
     for file in files:

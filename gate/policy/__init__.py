@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ..errors import PolicyError
 from ..model import Policy
-from ._build import Source, build
+from ._build import build
 from ._problems import Problems, suggest
-from ._profiles import merged
+from ._profiles import alone, merged
 from ._yaml import MAX_BYTES, plain, read
 
 __all__ = ["PRESETS", "content", "document", "find", "load", "parse", "preset", "preset_text", "versions"]
@@ -20,23 +20,11 @@ __all__ = ["PRESETS", "content", "document", "find", "load", "parse", "preset", 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
 _PRESETS_FOLDER = Path(__file__).parent.parent / "presets"
 PRESETS = (
-    "chat",
-    "chat-70b",
-    "chat-enterprise",
-    "voice",
-    "agent",
-    "code-completion",
-    "batch",
-    "mlperf-deepseek-r1-interactive",
-    "mlperf-deepseek-r1-server",
-    "mlperf-gpt-oss-120b-server",
-    "mlperf-llama2-70b-interactive",
-    "mlperf-llama2-70b-server",
-    "mlperf-llama3.1-405b-interactive",
-    "mlperf-llama3.1-405b-server",
-    "mlperf-llama3.1-8b-interactive",
-    "mlperf-llama3.1-8b-server",
-    "mlperf-mixtral-8x7b-server",
+    *("chat", "chat-70b", "chat-enterprise", "voice", "agent", "code-completion", "batch"),
+    *("mlperf-deepseek-r1-interactive", "mlperf-deepseek-r1-server", "mlperf-gpt-oss-120b-server"),
+    *("mlperf-llama2-70b-interactive", "mlperf-llama2-70b-server"),
+    *("mlperf-llama3.1-405b-interactive", "mlperf-llama3.1-405b-server"),
+    *("mlperf-llama3.1-8b-interactive", "mlperf-llama3.1-8b-server", "mlperf-mixtral-8x7b-server"),
 )
 _START = "write one with `slo-gate init --for chat`, or use `--preset chat`"
 
@@ -70,14 +58,13 @@ def parse(data: bytes, path: str, *, profile: str | None = None) -> Policy:
 
 def versions(data: bytes, path: str) -> dict[str | None, Policy]:
     """The policy as it stands, under None, and with each of its profiles, by name. Raises PolicyError."""
-    source = Source(path, hashlib.sha256(data).hexdigest())
-    problems = Problems(path)
+    origin, problems = (path, hashlib.sha256(data).hexdigest()), Problems(path)
     root = read(data, path)
-    base = build(root, source, problems)
+    base = build(alone(root), origin, problems)
     policies: dict[str | None, Policy | None] = {None: base}
     for name, tree in merged(root, problems).items():
         problems.context = f"with profile {name}: "
-        policies[name] = build(tree, source, problems, base, name)
+        policies[name] = build(tree, origin, problems, base, name)
         problems.context = ""
     problems.check()
     return {name: policy for name, policy in policies.items() if policy}

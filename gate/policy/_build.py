@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from msgspec import Struct
-
 from ..model import Policy
 from . import _conditions, _objectives, _rules
 from ._problems import Problems
@@ -14,34 +12,29 @@ from ._tables import TOP
 from ._yaml import Node
 
 
-class Source(Struct, frozen=True):
-    """Where a policy came from."""
-
-    path: str
-    sha256: str
-
-    @property
-    def stem(self) -> str:
-        """The name of a policy that states none."""
-        return PurePath(self.path).stem.lstrip(".") or "policy"
+def stem(path: str) -> str:
+    """The name of a policy that states none."""
+    return PurePath(path).stem.lstrip(".") or "policy"
 
 
 def build(
-    root: Node, source: Source, problems: Problems, base: Policy | None = None, profile: str | None = None
+    root: Node,
+    origin: tuple[str, str],
+    problems: Problems,
+    base: Policy | None = None,
+    profile: str | None = None,
 ) -> Policy | None:
     """The policy in `root`; None where anything is wrong, which is noted.
 
-    `base` is the policy without the profile. Goodput's bounds are always its: a profile that turns
-    a P99 into information must not change what a good request is.
+    `origin` is its path and the SHA-256 of its bytes, `base` the policy without the profile. Goodput's bounds
+    are always its: a profile that turns a P99 into information must not change what a good request is.
     """
     top = Section(root, "", problems, TOP)
     slo = list(_objectives.slo(top["slo"]))
-    bounds = base.goodput_bounds if base else ()
-    if base is None and "goodput" in top:
-        bounds = tuple(_objectives.request_bounds(top["goodput"], slo))
+    bounds = base.goodput_bounds if base else tuple(_objectives.request_bounds(top, slo))
     workload_rules, workload = _conditions.workload(top["workload"])
     evidence_rules, evidence = _conditions.evidence(top["evidence"])
-    by_section = {
+    sections = {
         "slo": slo,
         "goodput": _objectives.goodput(top["goodput"]),
         "limits": _objectives.limits(top["limits"]),
@@ -49,31 +42,25 @@ def build(
         "workload": workload_rules,
         "evidence": evidence_rules,
     }
-    objectives = tuple(objective for key in top for objective in by_section.get(key, ()))
-    waivers = _conditions.waivers(top)
-    tokenless = top["workload"]["output_tokens"] == "none"
-    if problems.found:  # else half a policy would be blamed for what it could not say
-        return None
-    _rules.check(objectives, root.line, problems)
-    if "goodput" in top:
-        _rules.check_goodput(bounds, top.line_of("goodput"), problems)
-    if tokenless:
-        _rules.check_tokenless(objectives, bounds, problems)
-    known = [o.id for o in (*objectives, *(base.objectives if base else ()))]
-    _rules.check_waivers(waivers, known, problems)
-    return Policy(
-        name=top["name"] or source.stem,
-        path=source.path,
-        sha256=source.sha256,
+    objectives = tuple(objective for key in top for objective in sections.get(key, ()))
+    policy = Policy(
+        name=top["name"] or stem(origin[0]),
+        path=origin[0],
+        sha256=origin[1],
         objectives=objectives,
         goodput_bounds=bounds,
         profile=profile,
         undecided=top["undecided"],
         workload=workload,
-        tokenless=tokenless,
+        tokenless=top["workload"]["output_tokens"] == "none",
         evidence=evidence,
         cancelled=top["semantics"]["cancelled"],
         single_token_tpot=top["semantics"]["single_token_tpot"],
-        waivers=waivers,
+        waivers=_conditions.waivers(top),
         notes=_rules.notes(objectives, workload.target is not None),
     )
+    if problems.found:  # half a policy must not be blamed for what it could not say
+        return None
+    for line, message, hint in _rules.broken(policy, base, top.line_of):
+        problems.add(line, message, hint)
+    return policy

@@ -89,11 +89,8 @@ def _evidence_rules(section: Section) -> Iterator[Objective]:
         if key in ("runs", "requests_per_run"):
             yield _rule(id, rule, f"at least {rule['min']} {key.replace('_', ' ')}", "min")
         elif key == "tool":
-            parts = [
-                *([rule["name"]] if "name" in rule else ()),
-                *(["version stated"] if "version" in rule else ()),
-            ]
-            yield _rule(id, rule, ", ".join(parts), "name" if "name" in rule else "version")
+            parts = rule["name"], "version stated" if "version" in rule else None
+            yield _rule(id, rule, ", ".join(filter(None, parts)), "name" if "name" in rule else "version")
         elif key == "prompts":
             yield _rule(id, rule, "varied prompts")
 

@@ -67,18 +67,14 @@ def when(text: str) -> When:
         raise ValueError(f"a `when` has at most {MAX_WHEN} characters")
     if not re.fullmatch(WHEN, text):
         raise ValueError(_about_when(text))
-    found = {Condition(m[1], m[2], int(m[3])) for m in (re.match(_CONDITION, p) for p in _parts(text)) if m}
-    conditions = tuple(sorted(found, key=lambda c: (c.column, c.op, c.value)))
+    parts = {(column, op, int(value)) for column, op, value in re.findall(_CONDITION, text)}
+    conditions = tuple(Condition(*part) for part in sorted(parts))
     canonical = "&".join(f"{c.column}{c.op}{c.value}" for c in conditions)
     parsed = When(conditions, canonical)
     empty = [column for column, (low, high) in population(parsed).items() if low > high]
     if empty:
         raise ValueError(f'"{text}" holds for no request: {empty[0]} has no such value')
     return parsed
-
-
-def _parts(text: str) -> list[str]:
-    return re.split(r" +and +", text.strip())
 
 
 def _about_when(text: str) -> str:

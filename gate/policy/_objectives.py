@@ -33,17 +33,9 @@ def slo(section: Section) -> Iterator[Objective]:
         for statistic in section[metric]:
             share = grammar.percentile(statistic)
             for bound in _bounds(section[metric], statistic):
-                when = bound["when"]
-                yield _objective(
-                    f"{metric}.{statistic}" + (f"[{when.text}]" if when else ""),
-                    Kind.LATENCY if share else Kind.MEAN,
-                    bound,
-                    statistic,
-                    "max",
-                    metric=metric,
-                    share=share,
-                    when=when,
-                )
+                kind, when = Kind.LATENCY if share else Kind.MEAN, bound["when"]
+                id = f"{metric}.{statistic}" + (f"[{when.text}]" if when else "")
+                yield _objective(id, kind, bound, statistic, "max", metric=metric, share=share, when=when)
 
 
 def _bounds(section: Section, key: str) -> list[Section]:
@@ -53,12 +45,8 @@ def _bounds(section: Section, key: str) -> list[Section]:
     for bound in bounds:
         population = str(sorted(grammar.population(bound["when"]).items()))
         if population in lines:
-            section.problem(
-                f"has two bounds for the same requests, here and in line {lines[population]}",
-                "keep one, or give them different `when`",
-                key,
-                bound.line_of("max"),
-            )
+            message = f"has two bounds for the same requests, here and in line {lines[population]}"
+            section.problem(message, "keep one, or give them different `when`", key, bound.line_of("max"))
         lines.setdefault(population, bound.line_of("max"))
     return bounds
 
@@ -69,10 +57,12 @@ def goodput(section: Section) -> Iterator[Objective]:
         yield _objective("goodput", Kind.GOODPUT, section, "share", "min", share=section["min"])
 
 
-def request_bounds(section: Section, objectives: Iterable[Objective]) -> Iterator[RequestBound]:
+def request_bounds(top: Section, objectives: Iterable[Objective]) -> Iterator[RequestBound]:
     """What a good request meets: `request`, else of each metric in slo its highest blocking percentile."""
-    if "request" in section:
-        request = section["request"]
+    if "goodput" not in top:
+        return
+    if "request" in top["goodput"]:
+        request = top["goodput"]["request"]
         for metric in request:
             for bound in _bounds(request, metric):
                 yield RequestBound(metric, bound["max"], bound["when"], bound.line_of("max"))
@@ -113,20 +103,16 @@ def regression(section: Section) -> Iterator[Objective]:
     """Growth of a percentile against a baseline; judged once there is one."""
     for metric in section:
         for statistic in section[metric] if metric != "required" else ():
-            rule, floor_s = section[metric][statistic], section[metric][statistic]["and_at_least"]
-            growth = units.show(rule["max"], units.SHARE)
-            floor = f" or by less than {units.show(floor_s, units.SECONDS)}" if floor_s is not None else ""
-            yield _objective(
-                f"regression.{metric}.{statistic}",
-                Kind.REGRESSION,
-                rule,
-                statistic,
-                "max",
-                metric=metric,
-                unit=units.RATIO,
-                share=grammar.percentile(statistic),
-                expected=f"{statistic.upper()} {metric.upper()} grows by at most {growth}{floor} against the"
-                f" baseline{'; a baseline is required' if section['required'] else ''}",
-                floor_s=floor_s,
-                required=section["required"],
-            )
+            rule, share = section[metric][statistic], grammar.percentile(statistic)
+            floor_s, required = rule["and_at_least"], section["required"]
+            floor = "" if floor_s is None else f" or by less than {units.show(floor_s, units.SECONDS)}"
+            growth = f"grows by at most {units.show(rule['max'], units.SHARE)}{floor} against the baseline"
+            more = {
+                "expected": f"{statistic.upper()} {metric.upper()} {growth}"
+                + ("; a baseline is required" if required else ""),
+                "unit": units.RATIO,
+                "floor_s": floor_s,
+                "required": required,
+            }
+            id = f"regression.{metric}.{statistic}"
+            yield _objective(id, Kind.REGRESSION, rule, statistic, "max", metric=metric, share=share, **more)

@@ -24,24 +24,28 @@ _RULES = {"slo": 2, "regression": 2, "limits": 1, "workload": 1}  # levels of ke
 _HINT = "a profile may change undecided, evidence, workload.load, goodput.min and the level of a rule"
 
 
+def alone(root: Node) -> Node:
+    """The policy tree without its profiles."""
+    entries = {key: n for key, n in (root.entries or {}).items() if key != "profiles" or n.value is None}
+    return replace(root, value=entries)
+
+
 def merged(root: Node, problems: Problems) -> dict[str, Node]:
     """The policy tree of every profile, by name; what a profile may not do is noted with its line."""
-    top = root.entries or {}
-    if "profiles" not in top or top["profiles"].value is None:
+    profiles = (root.entries or {}).get("profiles")
+    if profiles is None or profiles.value is None:
         return {}
-    profiles = top["profiles"]
     if not profiles.entries or len(profiles.entries) > MOST:
         message = f"profiles must be a mapping of 1 to {MOST} names, got {profiles.shown}"
         problems.add(profiles.line, message, "name a profile and what it changes")
         return {}
-    base = replace(root, value={key: node for key, node in top.items() if key != "profiles"})
-    found = {}
+    base, trees = alone(root), {}
     for name, profile in profiles.entries.items():
         before = len(problems.found)
         _check(name, profile, base, problems)
         if len(problems.found) == before:
-            found[name] = _merge(base, profile, "")
-    return found
+            trees[name] = _merge(base, profile, "")
+    return trees
 
 
 def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
@@ -64,17 +68,13 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
         elif key not in _MAY:
             problems.add(node.line, f'unknown key "{key}" in {at}', suggest(key, _MAY))
         elif key == "goodput":
-            _check_goodput(node, there.get(key), problems)
+            if key not in there:
+                problems.add(node.line, "a profile may not add goodput to a policy without it", _HINT)
+            if "request" in (node.entries or {}):
+                line = (node.entries or {})["request"].line
+                problems.add(line, "a profile may not change goodput.request", _HINT)
         elif key in _RULES:
             _check_rules(node, there.get(key), key, _RULES[key], problems)
-
-
-def _check_goodput(goodput: Node, base: Node | None, problems: Problems) -> None:
-    if base is None:
-        problems.add(goodput.line, "a profile may not add goodput to a policy without it", _HINT)
-    request = (goodput.entries or {}).get("request")
-    if request is not None:
-        problems.add(request.line, "a profile may not change goodput.request", _HINT)
 
 
 def _check_rules(part: Node, base: Node | None, at: str, depth: int, problems: Problems) -> None:
@@ -85,9 +85,9 @@ def _check_rules(part: Node, base: Node | None, at: str, depth: int, problems: P
     for key, node in part.entries.items():
         path = f"{at}.{key}"
         below = (base.entries or {}).get(key) if base else None
-        if path == "workload.load":
+        if path in FREE:
             continue
-        if path == "regression.required":
+        if path in FIXED:
             problems.add(node.line, f"a profile may not change {path}", _HINT)
         elif below is None:
             problems.add(node.line, f"the policy has no {path} that a profile could change", _HINT)
@@ -96,9 +96,8 @@ def _check_rules(part: Node, base: Node | None, at: str, depth: int, problems: P
         elif depth > 1:
             _check_rules(node, below, path, depth - 1, problems)
         elif node.entries is None or set(node.entries) - {"level"}:
-            problems.add(
-                node.line, f"a profile may not change {path}, only its level", "write {level: ...} under it"
-            )
+            message = f"a profile may not change {path}, only its level"
+            problems.add(node.line, message, "write {level: ...} under it")
 
 
 def _merge(base: Node | None, over: Node, at: str) -> Node:

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 Scalar: TypeAlias = "str | int | float | bool | None"
-
-
-class Trap(NamedTuple):
-    """A scalar that is refused, and what to write instead."""
-
-    message: str
-    hint: str
-
+Trap: TypeAlias = "tuple[str, str]"  # why a scalar is refused, and what to write instead
 
 _WORDS: dict[str, bool | None] = {"": None, "~": None}
 for _word, _value in (("null", None), ("true", True), ("false", False)):
@@ -42,7 +35,7 @@ def resolve(text: str) -> tuple[Scalar, Trap | None]:
         return _WORDS[text], None
     if _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text):
         if sum(c.isdigit() for c in text) > _MAX_DIGITS:
-            return None, Trap(f"{text[:20]}... has more digits than a number holds", "write fewer digits")
+            return None, (f"{text[:20]}... has more digits than a number holds", "write fewer digits")
         return (float(text) if "." in text else int(text)), None
     trap = _trap(text)
     return (None, trap) if trap else (text, None)
@@ -51,20 +44,31 @@ def resolve(text: str) -> tuple[Scalar, Trap | None]:
 def _trap(text: str) -> Trap | None:
     if len(text) > 40:
         return None  # prose; and no pattern below is ever run on a megabyte
+    differs, bare = "to some YAML readers and text to others", text.replace("_", "")
     if _SWITCH.fullmatch(text):
         boolean = "true" if text.lower() in ("y", "yes", "on") else "false"
-        return Trap(
-            f"{text} is true or false to some YAML readers and text to others",
+        return (
+            f"{text} is true or false {differs}",
             f'write {boolean}, or "{text}" in quotes if the text is meant',
         )
     if _NOT_FINITE.fullmatch(text):
-        return Trap(f"{text} is not a finite number", "write a number with its unit")
+        return f"{text} is not a finite number", "write a number with its unit"
     if _CLOCK.fullmatch(text):
-        return Trap(
-            f"{text} is the number {_sexagesimal(text)} to some YAML readers (base 60) and text to others",
-            f'write a quantity such as "{_sexagesimal(text)} s", or "{text}" in quotes',
-        )
-    return _number_trap(text)
+        number = _sexagesimal(text)
+        why = f"{text} is the number {number} to some YAML readers (base 60) and text to others"
+        return why, f'write a quantity such as "{number} s", or "{text}" in quotes'
+    if _BASE.fullmatch(text):
+        return f"{text} is a number in another base", f"write {int(bare, 0)}, or quote it"
+    if _EXPONENT.fullmatch(text):
+        return f"{text} is a number {differs}", _written_out(float(text))
+    if "_" in text and _UNDERSCORE.fullmatch(text):
+        return f"{text} is {bare} {differs}", f"write {bare}"
+    if _PADDED.fullmatch(text):
+        octal = f"{int(text, 8)} to some YAML readers" if re.fullmatch(r"0[0-7]+", text) else "no number"
+        return f"{text} starts with a 0 and is {octal}", f"write {text.lstrip('+-0') or 0}, or quote it"
+    if _HALF.fullmatch(text):
+        return f"{text} lacks a digit beside its point", f"write {float(text):g}"
+    return None
 
 
 def _sexagesimal(text: str) -> str:
@@ -74,25 +78,7 @@ def _sexagesimal(text: str) -> str:
     return f"{total:g}"
 
 
-def _number_trap(text: str) -> Trap | None:
-    if _BASE.fullmatch(text):
-        bare = text.replace("_", "")
-        return Trap(f"{text} is a number in another base", f"write {int(bare, 0)}, or quote it")
-    if _EXPONENT.fullmatch(text):
-        return Trap(f"{text} is a number to some YAML readers and text to others", _written_out(text))
-    if "_" in text and _UNDERSCORE.fullmatch(text):
-        bare = text.replace("_", "")
-        return Trap(f"{text} is {bare} to some YAML readers and text to others", f"write {bare}")
-    if _PADDED.fullmatch(text):
-        octal = f"{int(text, 8)} to some YAML readers" if re.fullmatch(r"0[0-7]+", text) else "no number"
-        return Trap(f"{text} starts with a 0 and is {octal}", f"write {text.lstrip('+-0') or 0}, or quote it")
-    if _HALF.fullmatch(text):
-        return Trap(f"{text} lacks a digit beside its point", f"write {float(text):g}")
-    return None
-
-
-def _written_out(text: str) -> str:
-    value = float(text)
+def _written_out(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "write a finite number"
     return f"write {value:f}".rstrip("0").rstrip(".") + ", or quote it"

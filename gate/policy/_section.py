@@ -8,7 +8,7 @@ from typing import Any
 from ..model import Level
 from . import _grammar as grammar
 from ._problems import Problems, suggest
-from ._types import MisfitError, Scalar, Several, Shape, Type
+from ._types import Many, MisfitError, Scalar, Shape, Type
 from ._yaml import Node
 
 _STATISTICS = ("p50", "p90", "p95", "p99")  # what an unknown one is compared with
@@ -30,11 +30,8 @@ class Section:
         elif shape.short:
             self._add(shape.short, node, at)
         else:
-            word = f" or {shape.word}" if shape.word else ""
-            self.problem(
-                f"must be a mapping of keys{word}, got {node.shown}",
-                f"its keys are {', '.join(self._known())}",
-            )
+            what = "a mapping of keys" + (f" or {shape.word}" if shape.word else "")
+            self.problem(f"must be {what}, got {node.shown}", f"its keys are {', '.join(self._known())}")
 
     def _read(self, entries: Mapping[str, Node]) -> None:
         if not entries:
@@ -91,7 +88,7 @@ class Section:
         kind = self.shape.keys[key]
         if isinstance(kind.type, Shape):
             return Section(Node({}, self.line), self.path(key), Problems(""), kind.type)
-        if kind.default is None or isinstance(kind.type, Several):
+        if kind.default is None or isinstance(kind.type, Many):
             return None
         return kind.type.parse(Node(kind.default, self.line))
 
@@ -116,7 +113,7 @@ class Section:
 
 def _value(node: Node, kind: Type, at: str, problems: Problems) -> Any:
     """What a node holds; None where it is wrong, which is noted."""
-    if isinstance(kind, Several):
+    if isinstance(kind, Many):
         return _items(node, kind, at, problems)
     if isinstance(kind, Shape):
         if kind.word and node.value == kind.word:
@@ -132,7 +129,7 @@ def _value(node: Node, kind: Type, at: str, problems: Problems) -> Any:
     return None
 
 
-def _items(node: Node, kind: Several, at: str, problems: Problems) -> list[Any] | None:
+def _items(node: Node, kind: Many, at: str, problems: Problems) -> list[Any] | None:
     if not isinstance(node.value, list) and kind.single:
         value = _value(node, kind.item, at, problems)
         return None if value is None else [value]
@@ -140,5 +137,5 @@ def _items(node: Node, kind: Several, at: str, problems: Problems) -> list[Any] 
         got = "" if isinstance(node.value, list) else f", got {node.shown}"
         problems.add(node.line, f"{at} must {kind.demand}{got}", kind.hint)
         return None
-    items = [_value(item, kind.item, f"{at}[{n}]", problems) for n, item in enumerate(node.value)]
+    items = (_value(item, kind.item, f"{at}[{n}]", problems) for n, item in enumerate(node.value))
     return [item for item in items if item is not None]

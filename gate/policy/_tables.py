@@ -9,21 +9,7 @@ from __future__ import annotations
 from .. import units
 from ..model import METRICS, REQUEST_METRICS, Level
 from . import _grammar as grammar
-from ._types import (
-    Choice,
-    Key,
-    Scalar,
-    Several,
-    Shape,
-    language,
-    must,
-    number,
-    options,
-    quantity,
-    text,
-    whole,
-    word,
-)
+from ._types import Choice, Key, Many, Shape, Type, fixed, language, must, number, quantity, text, whole, word
 
 # ---- values -------------------------------------------------------------------------------
 
@@ -43,14 +29,11 @@ TEXT = text(500)
 SHORT_TEXT = text(200)
 WHEN = language(grammar.when, maxLength=grammar.MAX_WHEN, pattern=grammar.WHEN)
 DAY = language(grammar.day, format="date", pattern=grammar.DAY)
-LEVEL = Key(
-    word(*(level.value for level in Level)),
-    "block fails the gate, warn shows a warning, info is only shown.",
-    Level.BLOCK.value,
-)
+_LEVELS = word(*(level.value for level in Level))
+LEVEL = Key(_LEVELS, "block fails the gate, warn shows a warning, info is only shown.", Level.BLOCK.value)
 
 
-def _stated(value: Scalar) -> Shape:
+def _stated(value: Type) -> Shape:
     """The value, or {is: value, level: ...}."""
     return Shape({"is": must(value), "level": LEVEL}, about="The value with a level.", short="is")
 
@@ -61,16 +44,16 @@ _WHEN = "Requests it is about: input_tokens or output_tokens, < <= > >=, a whole
 _MEAN = "a mean is shown and never judged: it hides its tail"
 
 
-def _bounds(about: str, **level: Key) -> Several:
+def _bounds(about: str, **level: Key) -> Many:
     maximum = must(TIME, "The bound: a request within it meets the objective.")
     bound = Shape({"max": maximum, "when": Key(WHEN, _WHEN), **level}, about=about, short="max")
-    return Several(bound, "list 1 to 20 bounds", most=20, single=True)
+    return Many(bound, "list 1 to 20 bounds", most=20, single=True)
 
 
 BOUNDS = _bounds("A time limit, the requests it is about, and its level.", level=LEVEL)
 _ONLY_INFO = word("info", because=f"; {_MEAN}", hint="write `level: info`, and gate on p99")
 MEAN_BOUNDS = _bounds(
-    "A time limit and the requests it is about.", level=Key(_ONLY_INFO, f"{_MEAN.capitalize()}.", "info")
+    "A figure to compare a mean with.", level=Key(_ONLY_INFO, f"{_MEAN.capitalize()}.", "info")
 )
 REQUEST_BOUNDS = _bounds("A time limit of one request, and the requests it is about.")
 METRIC = Shape(
@@ -94,7 +77,7 @@ REQUEST = Shape(
 GOODPUT = Shape(
     min=must(SHARE, "Goodput that must be reached."),
     request=Key(
-        REQUEST, "Per-request bounds. Default: the highest blocking percentile of each metric in slo."
+        REQUEST, "Per-request bounds. Default: of each metric in slo its highest blocking percentile."
     ),
     level=LEVEL,
 )
@@ -119,7 +102,7 @@ GROWTH = Shape(
     level=LEVEL,
 )
 GROWTH_METRIC = Shape(percentile=Key(GROWTH, "How much a percentile may grow against the baseline."))
-_REQUIRED = options((True, False), "true or false", "true: a missing baseline blocks")
+_REQUIRED = fixed((True, False), "true or false", "true: a missing baseline blocks")
 REGRESSION = Shape(
     {name: Key(GROWTH_METRIC, "Growth by percentile.") for name in METRICS},
     choice=Choice(METRICS, "compares no metric", f"add one of {', '.join(METRICS)}"),
@@ -141,7 +124,7 @@ LOAD = Shape(
         "Real traffic, scraped from the servers: at least this much of it.",
     ),
     sweep=Key(
-        Several(PERCENT, _SWEEP, most=20, hint="write it like [50%, 100%, 150%]"),
+        Many(PERCENT, _SWEEP, most=20, hint="write it like [50%, 100%, 150%]"),
         "Shares of the load that must have been measured too.",
     ),
     level=LEVEL,
@@ -176,9 +159,7 @@ _WARMUP = "Requests dropped from the start of each run; auto drops start-up and 
 _ATTEMPTED = "The gateway counter of answers: engines do not count what was rejected before them."
 EVIDENCE = Shape(
     confidence=Key(CONFIDENCE, "How sure a verdict must be.", "95%"),
-    decide=Key(
-        word("confident", "point"), "confident uses intervals; point judges the naked estimate.", "confident"
-    ),
+    decide=Key(word("confident", "point"), "By intervals, or (point) by the naked estimate.", "confident"),
     runs=Key(_LEAST, "Fewest runs at the target load."),
     requests_per_run=Key(_LEAST, "Fewest requests a run, after warm-up."),
     tool=Key(TOOL, "The benchmark tool."),
@@ -202,21 +183,19 @@ WAIVER = Shape(
     owner=must(TEXT, "Who answers for it."),
     reason=must(TEXT, "Why it may fail for now."),
 )
-PROFILES = Scalar(lambda node: node, {})  # _profiles.py reads them
+PROFILES = Shape()  # _profiles.py reads it, schema.py derives it
 _UNDECIDED = "What good but too little data does: block, lean (block when the observed value misses), allow."
 TOP = Shape(
-    version=must(options((1,), "1", "this slo-gate reads version 1"), "Version of the policy format."),
+    version=must(fixed((1,), "1", "this slo-gate reads version 1"), "Version of the policy format."),
     name=Key(text(100), "Shown in every output. Default: the file name without its ending."),
     undecided=Key(word("block", "lean", "allow"), _UNDECIDED, "block"),
-    workload=Key(
-        WORKLOAD, "The benchmark that was promised: a PR must not pass by benchmarking an easier one."
-    ),
+    workload=Key(WORKLOAD, "The benchmark that was promised: a PR must not pass by running an easier one."),
     slo=Key(SLO, "Bounds by metric and statistic."),
     goodput=Key(GOODPUT, "The share of attempted requests that meet every per-request bound at once."),
     limits=Key(LIMITS, "Limits that are no latency."),
     regression=Key(REGRESSION, "Growth of a percentile against a baseline; skipped without one."),
     evidence=Key(EVIDENCE, "How certain a verdict must be, and what the evidence must hold."),
     semantics=Key(SEMANTICS, "How unusual requests count."),
-    waivers=Key(Several(WAIVER, "be a list"), "Blocking failures somebody has signed for, until a day."),
+    waivers=Key(Many(WAIVER, "be a list"), "Blocking failures somebody has signed for, until a day."),
     profiles=Key(PROFILES, "Variants for --profile NAME."),
 )

@@ -31,7 +31,7 @@ class Scalar(Struct, frozen=True):
     unit: str = ""  # of a quantity
 
 
-class Several(Struct, frozen=True):
+class Many(Struct, frozen=True):
     """A list; where it may be `single`, an item alone is a list of one."""
 
     item: Scalar | Shape
@@ -53,7 +53,7 @@ class Choice(Struct, frozen=True):
 class Key(Struct, frozen=True):
     """What stands under a key."""
 
-    type: Scalar | Several | Shape
+    type: Scalar | Many | Shape
     about: str = ""
     default: str | int | None = None  # as YAML writes it
     required: bool = False
@@ -91,7 +91,7 @@ class Shape:
         return self.percentile if named is None and grammar.percentile(name) is not None else named
 
 
-Type: TypeAlias = "Scalar | Several | Shape"
+Type: TypeAlias = "Scalar | Many | Shape"
 
 
 def must(type: Type, about: str = "") -> Key:
@@ -99,7 +99,7 @@ def must(type: Type, about: str = "") -> Key:
     return Key(type, about, required=True)
 
 
-def options(values: Sequence[str | int], demand: str, hint: str = "", because: str = "") -> Scalar:
+def fixed(values: Sequence[str | int], demand: str, hint: str = "", because: str = "") -> Scalar:
     """One of a few values."""
 
     def parse(node: Node) -> Any:
@@ -114,7 +114,7 @@ def options(values: Sequence[str | int], demand: str, hint: str = "", because: s
 
 def word(*words: str, hint: str = "", because: str = "") -> Scalar:
     """One of a few words."""
-    return options(words, f"one of {', '.join(words)}", hint, because)
+    return fixed(words, f"one of {', '.join(words)}", hint, because)
 
 
 def quantity(unit: str, number: str, suffix: str, demand: str, example: str) -> Scalar:
@@ -133,13 +133,13 @@ def whole(least: int, word: str = "") -> Scalar:
     schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": _MAX_COUNT}
 
     def parse(node: Node) -> int | str:
-        value = _single(node)
-        if word and isinstance(value, str):
-            if value == word:
-                return word
+        if word and node.value == word:
+            return word
+        if word and isinstance(node.value, str):
             raise MisfitError(f"must be {word} or a whole number, got {node.shown}")
-        if _is_number(value) and value == int(value) and least <= value <= _MAX_COUNT:
-            return int(value)
+        number = _number(node)
+        if number is not None and number >= least and number == int(number):
+            return int(number)
         raise ValueError(f"expected a whole number from {least} to a billion, got {node.shown}")
 
     return Scalar(parse, {"anyOf": [{"enum": [word]}, schema]} if word else schema)
@@ -149,14 +149,13 @@ def number(*, zero: bool) -> Scalar:
     """A plain number up to a billion, above 0 or from 0."""
 
     def parse(node: Node) -> float:
-        value = _single(node)
-        if _is_number(value) and (value > 0 or (zero and value == 0)) and value <= _MAX_COUNT:
-            return float(value)
+        number = _number(node)
+        if number is not None and (number > 0 or (zero and number == 0)):
+            return number
         raise ValueError(f"expected a plain number {'from' if zero else 'above'} 0, got {node.shown}")
 
-    return Scalar(
-        parse, {"type": "number", "minimum" if zero else "exclusiveMinimum": 0, "maximum": _MAX_COUNT}
-    )
+    least = "minimum" if zero else "exclusiveMinimum"
+    return Scalar(parse, {"type": "number", least: 0, "maximum": _MAX_COUNT})
 
 
 def text(longest: int) -> Scalar:
@@ -194,5 +193,7 @@ def _single(node: Node) -> Any:
     return node.value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _number(node: Node) -> float | None:
+    if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
+        return None
+    return float(node.value) if node.value <= _MAX_COUNT else None

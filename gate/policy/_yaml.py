@@ -41,17 +41,13 @@ class Node(Struct, frozen=True):
     @property
     def shown(self) -> str:
         """What it is, for a message."""
-        if isinstance(self.value, dict):
-            return "a mapping"
-        if isinstance(self.value, list):
-            return "a list"
-        if self.value is None:
-            return "nothing"
-        if isinstance(self.value, bool):
-            return "true" if self.value else "false"
+        if isinstance(self.value, (dict, list)):
+            return "a mapping" if isinstance(self.value, dict) else "a list"
         if isinstance(self.value, str):
             return f'"{self.value[:60]}..."' if len(self.value) > 60 else f'"{self.value}"'
-        return str(self.value)
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
+        return "nothing" if self.value is None else str(self.value)
 
 
 def read(data: bytes, path: str) -> Node:
@@ -79,11 +75,8 @@ def read(data: bytes, path: str) -> Node:
     if root is None or root.value is None:
         raise PolicyError("the policy is empty", path, "write `slo-gate init --for chat` into it")
     if root.entries is None:
-        raise PolicyError(
-            f"a policy is a mapping of keys, and this is {root.shown}",
-            f"{path}:{root.line}",
-            "start with `version: 1`",
-        )
+        message = f"a policy is a mapping of keys, and this is {root.shown}"
+        raise PolicyError(message, f"{path}:{root.line}", "start with `version: 1`")
     return root
 
 
@@ -179,7 +172,7 @@ class _Builder(Struct):
         if event.style is None or event.style == "":
             value, trap = resolve(event.value)
             if trap:
-                self.problems.add(line, trap.message, trap.hint)
+                self.problems.add(line, *trap)
         self._add(Node(value, self._line(line)), event.anchor)
 
     def _key(self, key: str, line: int) -> None:
@@ -189,9 +182,8 @@ class _Builder(Struct):
         assert isinstance(frame.value, dict)
         if key in frame.value:
             first = frame.value[key].line
-            self.problems.add(
-                line, f'the key "{key}" stands twice, here and in line {first}', "keep one of the two"
-            )
+            message = f'the key "{key}" stands twice, here and in line {first}'
+            self.problems.add(line, message, "keep one of the two")
         frame.key, frame.key_line = key, line
 
     def _alias(self, anchor: str, line: int) -> None:
@@ -212,11 +204,8 @@ class _Builder(Struct):
         frame = self.stack[-1]
         frame.size += node.size
         if frame.size > _MAX_NODES:
-            self._refuse(
-                f"holds more than {_MAX_NODES:,} values once its aliases are expanded",
-                node.line,
-                "write the values out instead of repeating aliases",
-            )
+            message = f"holds more than {_MAX_NODES:,} values once its aliases are expanded"
+            self._refuse(message, node.line, "write the values out instead of repeating aliases")
         if isinstance(frame.value, list):
             frame.value.append(node)
         elif frame.key is not None:

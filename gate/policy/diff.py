@@ -10,7 +10,7 @@ from msgspec import Struct
 from .. import units
 from ..model import Kind, Level, Load, Objective, Policy, RequestBound, TokenRule, Waiver
 from . import _grammar as grammar
-from ._build import Source
+from ._build import stem
 
 Effect: TypeAlias = Literal["looser", "stricter", "different"]
 _WEIGHT = {Level.BLOCK: 2, Level.WARN: 1, Level.INFO: 0}
@@ -70,7 +70,7 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     yield from _ordered("semantics.cancelled", old.cancelled, new.cancelled, _MISSES)
     yield from _ordered("semantics.single_token_tpot", old.single_token_tpot, new.single_token_tpot, _MISSES)
     yield from _waivers(old.waivers, new.waivers)
-    if old.name != new.name and not any(one.name == Source(one.path, "").stem for one in (old, new)):
+    if old.name != new.name and not any(one.name == stem(one.path) for one in (old, new)):
         yield Difference("different", "name", f"{old.name} is now called {new.name}")
 
 

@@ -12,16 +12,16 @@ from ..model import METRICS
 from . import _grammar as grammar
 from . import _tables as tables
 from ._profiles import FIXED, FREE, MOST, REMOVABLE
-from ._types import Key, Scalar, Several, Shape, Type
+from ._types import Key, Many, Scalar, Shape, Type
 
 Json: TypeAlias = "dict[str, Any]"
 
+_ABOUT = "What a benchmark of an LLM-serving deployment must show before slo-gate lets it through."
 _TOP = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "$id": "https://json.schemastore.org/slo-gate.json",
     "title": "slo-gate policy",
-    "description": "What a benchmark of an LLM-serving deployment must show before slo-gate lets it through."
-    " Reference: docs/policy.md.",
+    "description": f"{_ABOUT} Reference: docs/policy.md.",
 }
 _TITLES = {
     **{name: name.upper() for name in ("slo", *METRICS)},
@@ -36,18 +36,23 @@ _EXAMPLES: dict[str, list[object]] = {
     "attempted": ["gateway_requests_total", 'http_requests_total{route="/v1/chat/completions"}'],
 }
 _PROFILE = (
-    "What changes under `--profile`: burden of proof, evidence, load, levels and goodput.min."
-    " Null removes an evidence key or the sweep."
+    "What changes: burden of proof, evidence, load, levels, goodput.min. Null removes evidence or sweep."
 )
 _LAID_OVER = "Laid over the policy's own; what is left out stays."
-_ONLY_LEVEL = Shape(
-    level=replace(tables.LEVEL, required=True),
-    about="A profile may change the level of a rule, never its bound.",
-)
+_LEVEL = "A profile may change the level of a rule, never its bound."
+_ONLY_LEVEL = Shape(level=replace(tables.LEVEL, required=True), about=_LEVEL)
+
+
+def faults(document: object) -> list[str]:
+    """What an editor would say against a policy, given as plain values, one sentence each."""
+    from jsonschema import Draft7Validator
+
+    errors = sorted(Draft7Validator(schema()).iter_errors(document), key=lambda error: error.json_path)
+    return [f"{error.json_path}: {error.message}" for error in errors]
 
 
 def schema() -> Json:
-    """The JSON Schema (draft 7) of a policy file."""
+    """The JSON Schema (draft 7) of a policy file, as it is published in schemas/policy.schema.json."""
     writer = _Writer()
     profile = writer.key("profile", Key(_changes(tables.TOP, ""), _PROFILE))
     writer.definitions["profiles"] = {
@@ -71,13 +76,13 @@ def _changes(shape: Shape, at: str) -> Shape:
 
 
 def _change(key: Key, at: str) -> Key | None:
-    kind = key.type.item if isinstance(key.type, Several) else key.type
+    kind = key.type.item if isinstance(key.type, Many) else key.type
     if at in FREE:
         return _laid_over(key, at)
     if at in FIXED or not isinstance(kind, Shape):
         return None
     if level := kind.keys.get("level"):
-        own = Shape(level=replace(level, required=True), about=_ONLY_LEVEL.about)
+        own = Shape(level=replace(level, required=True), about=_LEVEL)
         return Key(_ONLY_LEVEL if level is tables.LEVEL else own)
     return Key(_changes(kind, at), "Levels of the rules that the policy has.")
 
@@ -105,9 +110,9 @@ class _Writer:
         self.definitions: Json = {}
         self.names: dict[int, str] = {id(_ONLY_LEVEL): "only_level"}
         for name, value in vars(tables).items():
-            if name in ("METRIC", "GROWTH_METRIC") or isinstance(value, (Key, Scalar, Several)):
+            if name in ("METRIC", "GROWTH_METRIC", "PROFILES") or isinstance(value, (Key, Scalar, Many)):
                 self.names[id(value)] = name.lower().lstrip("_")
-            if isinstance(value, Several):
+            if isinstance(value, Many):
                 self.names[id(value.item)] = name.lower().removesuffix("s")
 
     def _written(self, table: Key | Type, write: Callable[[], Json]) -> Json:
@@ -140,7 +145,7 @@ class _Writer:
     def _body(self, kind: Type) -> Json:
         if isinstance(kind, Scalar):
             return kind.schema
-        if isinstance(kind, Several):
+        if isinstance(kind, Many):
             item = self.type(kind.item)
             array: Json = {"type": "array", "items": item}
             if kind.most:

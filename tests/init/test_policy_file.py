@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from gate import policy
 from gate.errors import UsageError
 from gate.model import Kind, Level, Objective
-from gate.policy.published import faults
+from gate.policy.schema import faults
 from gate.recipe._policy_file import above
 from gate.recipe.init import INTERACTIONS, Answers, Lengths, Measured, policy_text
 from tests.conftest import ROOT
