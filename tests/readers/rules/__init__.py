@@ -54,3 +54,5 @@ class Form(Struct, frozen=True):
     judges: tuple[str, ...]  # objectives of POLICY that the healthy run passes
     breaks: Mapping[str, Change]  # rule -> the change; a key may be "rule: variant"
     cannot: Mapping[str, str] = field(default_factory=dict)  # rule -> why this format cannot show it
+    # Keys that alone say of a request or a run that it went wrong: without them nothing shows it.
+    holds: frozenset[str] = frozenset()
