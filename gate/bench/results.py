@@ -25,6 +25,7 @@ class How(Struct, frozen=True):
     tool: str | None = None
     stated: tuple[str, ...] = ()
     gaps: bool = False
+    columns: tuple[str, ...] = ()
 
 
 def read(folder: Path, how: How) -> Reading:
@@ -37,7 +38,7 @@ def read(folder: Path, how: How) -> Reading:
     names = [str(file)] if file.is_file() else [str(folder)]
     if how.tool and names == [str(folder)]:  # a forced reader skips nothing by its name
         names = [str(p) for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.endswith(SIDECAR)]
-    return readers.read(names, tool=how.tool, stated=how.stated, gaps=how.gaps)
+    return readers.read(names, tool=how.tool, stated=how.stated, gaps=how.gaps, columns=how.columns)
 
 
 def write_sidecars(runs: Sequence[Run], facts: Mapping[str, Any]) -> list[Path]:

@@ -34,7 +34,7 @@ _FILES = {  # option -> emitter, and what it writes
 }
 # Option -> its key, of all that belong to the command that gives a verdict again.
 _GIVEN = {"--policy": "policy_path", "--preset": "preset", "--profile": "profile", "--tool": "tool"}
-_GIVEN |= {"--set": "stated", "--baseline": "baseline", "--allow-baseline": "allowed"}
+_GIVEN |= {"--set": "stated", "--map": "columns", "--baseline": "baseline", "--allow-baseline": "allowed"}
 _GIVEN |= {"--same-session": "same_session", "--fail-on": "fail_on", "--report-only": "report_only"}
 
 # ---- options ------------------------------------------------------------------------------
@@ -56,6 +56,13 @@ reading_options = _together(  # read by `read_results`
     click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file."),
     click.option(
         "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+    ),
+    click.option(
+        "--map",
+        "columns",
+        multiple=True,
+        metavar="OURS=THEIRS",
+        help="Name a column of home-made rows, as in --map e2e_ms=latency_ms.",
     ),
 )
 _SAME = "State that one job on one node measured both the baseline and the results."
@@ -98,7 +105,8 @@ def read_results(options: Mapping[str, Any], example: str, **how: Any) -> Readin
 
     if not options["results"]:
         raise UsageError("no result file is named", "", example)
-    return readers.read(options["results"], tool=options["tool"], stated=options["stated"], **how)
+    how = {"tool": options["tool"], "stated": options["stated"], "columns": options["columns"], **how}
+    return readers.read(options["results"], **how)
 
 
 def needs_gaps(policy: Policy) -> bool:
@@ -117,7 +125,8 @@ def read_baseline(names: Sequence[str], options: Mapping[str, Any], *, gaps: boo
         if key not in ALLOWABLE:
             hint = f"one of {', '.join(ALLOWABLE)}"
             raise UsageError(f'"{key}" is nothing a baseline may differ in', "--allow-baseline", hint)
-    found = reader(names, tool=options["tool"], stated=options["stated"], gaps=gaps)
+    how = {"tool": options["tool"], "stated": options["stated"], "columns": options["columns"]}
+    found = reader(names, **how, gaps=gaps)
     return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
 
 

@@ -189,7 +189,8 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         _seconds(options["timeout"], "--timeout"),
         options["max_failures"],
     )
-    return asked, How(options["tool"], tuple(options["stated"]), needs_gaps(policy))
+    how = How(options["tool"], tuple(options["stated"]), needs_gaps(policy), tuple(options["columns"]))
+    return asked, how
 
 
 def _split(command: str | None) -> tuple[str, ...]:

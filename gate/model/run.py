@@ -190,6 +190,7 @@ class Run(Struct, frozen=True, eq=False):
     content_sha256: str = ""  # of its bytes unpacked; the set of files fills it in
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
+    columns: Mapping[str, str] = field(default_factory=dict)  # stated by the caller: ours -> the file's name
 
     def __post_init__(self) -> None:
         # Until every reader is settled, what a reader still says by itself is a doubt too.

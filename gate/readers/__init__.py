@@ -130,19 +130,22 @@ def read(
     gaps: bool = False,
     gaps_up_to: int = 0,
     attempted: str | None = None,
+    columns: Iterable[str] = (),
     watch: Watch | None = None,
 ) -> Reading:
     """Read files, folders, globs and `-` as one set.
 
     `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `gaps_up_to` does
     so where all files together have no more bytes, `attempted` names the gateway's counter where files are
-    scraped metrics, `watch` is told how far reading is. Raises InputError for what is missing, unreadable,
+    scraped metrics, `columns` holds ours=theirs names of home-made rows, `watch` is told how far reading
+    is. Raises InputError for what is missing, unreadable,
     unknown or contradictory, UsageError for an unknown tool or key.
     """
     caller = facts.parse(stated)
     forced = by_name(tool) if tool else None
     sources, notes = files.find(names, gaps=gaps, attempted=attempted)
     _prepare(sources, gaps_up_to, watch)
+    mapped = _map_columns(sources, tuple(columns))
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     seen: dict[int, list[Source]] = {}
     for source in sources:
@@ -154,6 +157,12 @@ def read(
         else:
             reader = forced or claim(source)
             claimed.setdefault(reader.NAME, []).append((reader, source))
+    if mapped and generic.NAME not in claimed:
+        raise UsageError(
+            "no file is read as home-made rows, whose columns alone can be mapped",
+            "--map",
+            f"leave it out, or read them so with --tool {generic.NAME}",
+        )
     runs = twins.once((run for group in claimed.values() for run in _read_group(group, notes)), notes)
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
@@ -169,6 +178,17 @@ def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) ->
     for source in sources:
         source.gaps = source.gaps or total <= gaps_up_to > 0
         source.advance = advance
+
+
+def _map_columns(sources: Sequence[Source], items: Sequence[str]) -> bool:
+    """Tell each file how its columns are called, by its sidecar and the caller; whether the caller did."""
+    for source in sources:
+        beside = [f"{ours}={theirs}" for ours, theirs in sidecar.columns(source.path).items()]
+        if beside or items:
+            from .generic.cells import KNOWN  # costs start-up time
+
+            source.columns = facts.columns(beside, KNOWN) | facts.columns(items, KNOWN)
+    return bool(items)
 
 
 def _twin(source: Source, same_size: list[Source]) -> Source | None:
@@ -223,6 +243,8 @@ def claim(source: Source) -> Reader:
         raise source.fail(f"several readers claim this file: {names}", hint="choose one with --tool NAME")
     if fault := source.fault():
         raise fault
+    if near := generic.near_columns(source):
+        raise near
     raise source.fail(_UNKNOWN[source.shape], hint=_CANDIDATES.format(", ".join(r.NAME for r in READERS)))
 
 

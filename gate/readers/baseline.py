@@ -71,7 +71,12 @@ class _Saved(msgspec.Struct):
 
 
 def read_baseline(
-    names: Iterable[str], *, tool: str | None = None, stated: Iterable[str] = (), gaps: bool = False
+    names: Iterable[str],
+    *,
+    tool: str | None = None,
+    stated: Iterable[str] = (),
+    columns: Iterable[str] = (),
+    gaps: bool = False,
 ) -> Baseline:
     """Result files, folders and globs as `read` takes them, and saved reports among them.
 
@@ -100,7 +105,9 @@ def read_baseline(
     if runs and all(files.side_file(source, _side_files()) for source in results):
         results = []  # a sidecar or a policy beside saved reports is no missing result
     if results:
-        found = read([source.name for source in results], tool=tool, stated=stated, gaps=gaps)
+        found = read(
+            [source.name for source in results], tool=tool, stated=stated, columns=columns, gaps=gaps
+        )
         runs += found.runs
         notes += found.notes
     return Baseline(tuple(runs), notes=tuple(notes), reported=reported)

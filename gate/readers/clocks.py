@@ -10,6 +10,8 @@ import numpy as np
 from ..model import Floats
 
 _EPOCH = (1e9, 1e10)  # 2001 to 2286: else no Unix time
+_PAUSE_S = 0.9  # tools wait a second or more between stages
+_RARE_GAP = 10  # times the median gap between starts: an open loop seldom pauses so long
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 
 
@@ -18,6 +20,18 @@ def span_s(start_s: Floats, end_s: Floats) -> float | None:
     start_s, end_s = start_s[np.isfinite(start_s)], end_s[np.isfinite(end_s)]
     span = float(end_s.max() - start_s.min()) if len(start_s) and len(end_s) else 0.0
     return span if span > 0 else None
+
+
+def pause_s(start_s: Floats, end_s: Floats) -> float:
+    """The longest time without a request in flight, where it looks like one between stages; else 0.
+
+    Starts ascend.
+    """
+    idle, gaps = start_s[1:] - np.maximum.accumulate(end_s)[:-1], np.diff(start_s)
+    if not gaps.size:
+        return 0.0
+    long = idle[(idle > _PAUSE_S) & (gaps > _RARE_GAP * np.median(gaps))]
+    return float(long.max()) if long.size else 0.0
 
 
 def day(start_s: Floats | float | None) -> str | None:

@@ -39,6 +39,26 @@ def parse(items: Iterable[str]) -> dict[str, str]:
     return stated
 
 
+def columns(items: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """ours=theirs pairs as a mapping. Raises UsageError for a malformed pair or an unknown column of ours."""
+    found: dict[str, str] = {}
+    for item in items:
+        ours, equals, theirs = (part.strip() for part in item.partition("="))
+        where = f"--map {item}"
+        if not equals or not theirs:
+            raise UsageError("expected OURS=THEIRS", where, "write it like --map e2e_ms=latency_ms")
+        if ours not in known:
+            raise UsageError(
+                f'"{ours}" is no column of the generic format',
+                where,
+                "ours stand on the left: e2e_ms, ttft_ms, output_tokens, ... (docs/readers.md#generic)",
+            )
+        if found.get(ours, theirs) != theirs or theirs in [t for o, t in found.items() if o != ours]:
+            raise UsageError("a column is mapped twice", where, "map each column once")
+        found[ours] = theirs
+    return found
+
+
 def apply(run: Run, stated: Mapping[str, str]) -> Run:
     """The run with what was stated. Raises InputError where the file says otherwise."""
     facts: dict[str, Any] = {key: value for key, value in stated.items() if key in _FACTS}

@@ -12,6 +12,8 @@ from msgspec import Struct
 from ..errors import InputError
 from .source import Source
 
+_MOST = 1000  # files of one run
+
 
 class Kind(Struct, frozen=True):
     """One kind of file a tool writes: known by its keys, its header, or how it begins where it is no JSON."""
@@ -87,6 +89,18 @@ def beside(source: Source, kinds: Sequence[Kind], name: str) -> Source | None:
     before, _, after = where[1].partition("*")
     name = before + name.replace("*", after)
     return source.beside(name) or source.beside(f"{name}.gz")
+
+
+def numbered(source: Source, kinds: Sequence[Kind], *usual: Kind) -> list[Source]:
+    """The run's files of the `usual` kinds, whose names hold a number: from 0 to the first missing."""
+    files: list[Source] = []
+    while len(files) < _MOST:
+        names = (kind.name.replace("#", str(len(files))) for kind in usual)
+        file = next((file for name in names if (file := beside(source, kinds, name))), None)
+        if file is None:
+            break
+        files.append(file)
+    return files
 
 
 def companions(

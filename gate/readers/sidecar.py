@@ -46,7 +46,17 @@ class _Sidecar(msgspec.Struct):
     load: _Load | None = None
     result: _Result | None = None
     client: _Client | None = None
+    columns: dict[str, str] = {}  # of home-made rows: our column -> the file's name for it
     notes: tuple[str, ...] = ()
+
+
+def columns(path: Path | None) -> dict[str, str]:
+    """Which columns of a file of home-made rows are ours, where its sidecar says so.
+
+    Raises InputError for a sidecar that is broken.
+    """
+    beside = None if path is None else path.with_name(path.name + SUFFIX)
+    return dict(_decoded(beside).columns) if beside is not None and beside.is_file() else {}
 
 
 def apply(run: Run) -> Run:

@@ -184,6 +184,16 @@ class Source(Stored):
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
             raise self.fail(f"holds a value that YAML cannot hold: {error}", hint=WHOLE) from None
 
+    def whole(self, kind: type[T]) -> T:
+        """The object of JSON or of YAML as `kind`. Raises InputError for a field of another type."""
+        try:
+            if self.shape == "text":
+                # YAML reads 1e-05, without a dot, as text: not strict.
+                return msgspec.convert(self.yaml(), kind, strict=False)
+            return self._lenient(msgspec.json.Decoder(kind).decode)
+        except BROKEN as error:
+            raise self._broken(error) from None
+
     def array(self, item: type[T]) -> list[T]:
         """The elements of a top-level array, decoded as `item`."""
         try:

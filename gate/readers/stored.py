@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,6 +41,7 @@ class Stored:
         self.name = name  # as the caller named it; shown in every message
         self.gaps = gaps
         self.attempted_counter = attempted_counter
+        self.columns: Mapping[str, str] = {}  # of home-made rows: our column -> the file's name for it
         self.advance: Callable[[int], None] | None = None  # told of stored bytes as they are read
         self._told = 0
 

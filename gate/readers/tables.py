@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -113,6 +113,13 @@ def table(
     return requests(errors=failed, order=order, warmup=warmup, **columns)
 
 
+def gaps_between(times: Sequence[Sequence[float]]) -> Gaps | None:
+    """The gaps between the chunks of each answer, of the times they came at; None where there is none."""
+    lists = [np.diff(np.array(each, np.float64)) for each in times]
+    values = np.concatenate(lists) if lists else np.empty(0)
+    return Gaps(values, np.cumsum([0, *map(len, lists)])) if values.size else None
+
+
 def different(texts: Iterable[str | None]) -> int | None:
     """How many prompt texts there are; None where a row does not hold its own."""
     found = set(texts)
@@ -142,9 +149,14 @@ def failure_note(rows: Requests, messages: Iterable[str]) -> tuple[str, ...]:
         for message, status in zip(messages, rows.status.tolist(), strict=True)
         if status == Status.FAILED
     )
-    if not kinds:
+    return failure_kinds(kinds)
+
+
+def failure_kinds(kinds: Mapping[str, int]) -> tuple[str, ...]:
+    """The same of how many requests failed with each text."""
+    if not sum(kinds.values()):
         return ()
-    shown = ", ".join(f"{text} x{number}" for text, number in kinds.most_common(3))
+    shown = ", ".join(f"{text} x{number}" for text, number in Counter(kinds).most_common(3))
     more = f" and {len(kinds) - 3} more kinds" if len(kinds) > 3 else ""
     return (f"{sum(kinds.values())} failed: {shown}{more}",)
 

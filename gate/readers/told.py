@@ -42,6 +42,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     scenario: str | None = None
     date: str | None = None  # YYYY-MM-DD
     tokenizer: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)  # stated by the caller: ours -> the file's name
     prompts: int | None = None  # different prompt texts
     # How answers came. `streamed` is what the file says; what the rows show is looked at in any case.
     streamed: bool | None = None

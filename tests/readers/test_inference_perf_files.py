@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.model import Requests
+from gate.model import Requests, Why
 from gate.readers import inference_perf, runs_of
 from tests.readers.inference_perf_results import (
     HERE,
@@ -23,6 +24,7 @@ from tests.readers.inference_perf_results import (
     aggregate,
     failed,
     one,
+    raw,
     read,
     row,
     source,
@@ -42,7 +44,7 @@ def covered(folder: Path) -> dict[str, str]:
 def test_of_a_whole_folder_only_the_requests_are_read() -> None:
     found = covered(HERE / "stages")
     assert set(found) == {"config.yaml", STAGE.format(0), STAGE.format(1), SUMMARY}
-    assert found[SUMMARY] == f"summarises {REQUESTS}.gz, which is read"
+    assert found[SUMMARY] == f"its requests are in {REQUESTS}.gz, which is read"
 
 
 def test_without_requests_the_stages_are_read_and_not_their_summary(tmp_path: Path) -> None:
@@ -95,6 +97,37 @@ def test_no_result_is_skipped_by_name(name: str) -> None:
     assert not any(fnmatch(name, pattern) for pattern in inference_perf.SIDE_FILES)
 
 
+def test_a_stage_kept_as_yaml_is_that_stage(tmp_path: Path) -> None:
+    """As llm-d-benchmark keeps it: the keys of the JSON."""
+    stage = raw(HERE / "typical" / STAGE.format(0))
+    path = tmp_path / STAGE.format(0).replace(".json", ".yaml")
+    path.write_text(yaml.safe_dump(stage))
+    assert inference_perf.sniff(source(path))
+    ours, theirs = one(path), one(HERE / "typical" / STAGE.format(0))
+    assert (ours.evidence, ours.counts, ours.load) == (theirs.evidence, theirs.counts, theirs.load)
+    written(tmp_path / SUMMARY, raw(HERE / "typical" / SUMMARY))
+    assert set(covered(tmp_path)) == {SUMMARY}
+
+
+VALIDATION = {
+    "global": {"warnings": [], "errors": []},
+    "reports": {STAGE.format(0): {"warnings": [{"message": "tokens diverge"}], "errors": []}},
+}
+
+
+def test_what_the_tool_says_of_its_own_reports_is_believed(tmp_path: Path) -> None:
+    path = written(tmp_path / STAGE.format(0), aggregate())
+    written(tmp_path / "validation.json", VALIDATION)
+    assert one(path).doubts == ()
+    bad: Any = copy.deepcopy(VALIDATION)
+    bad["reports"][STAGE.format(0)]["errors"] = [{"check": "counts", "message": "counts do not reconcile"}]
+    written(tmp_path / "validation.json", bad)
+    rows = written(tmp_path / REQUESTS, [row(n) for n in range(3)])
+    for run in (one(path), one(rows)):
+        assert [doubt.code for doubt in run.doubts] == [Why.TOOL_SAYS_INVALID]
+        assert "validation.json: counts do not reconcile" in run.doubted["e2e"]
+
+
 # ---- contradictions -------------------------------------------------------------------------------
 
 
@@ -119,11 +152,14 @@ def test_failures_in_another_stage_than_stated_are_a_contradiction(tmp_path: Pat
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (aggregate(load={"count": 9}), "3 succeeded and 0 failed of 9"),
+        (aggregate(load={"count": 9}), "3 completed and 0 failed are not 9"),
         (aggregate(-1), "expected `int` >= 0"),
         (aggregate(seconds=-2.0), "a duration of -2"),
-        (aggregate(latency={"request_latency": {"p50": -1.0}}), "negative latency"),
-        (aggregate(latency={"request_latency": {"median": 2.0, "p99": 1.0}}), "do not ascend"),
+        (aggregate(latency={"request_latency": {"p50": -1.0}}), "a negative time for E2E"),
+        (
+            aggregate(latency={"request_latency": {"median": 2.0, "p99": 1.0}}),
+            "a higher percentile of E2E is lower",
+        ),
         (aggregate(successes={"count": "many"}), "expected `int`"),
         (aggregate(failures={}), "missing required field `count`"),
         (aggregate(latency={"request_latency": [1]}), "expected `object"),

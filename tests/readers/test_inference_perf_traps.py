@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load
+from gate.model import Aggregate, Load, Why
 from tests.readers.inference_perf_results import (
     HERE,
     REQUESTS,
@@ -49,8 +49,9 @@ def test_a_summary_of_several_stages_is_never_one_load(shared: Path) -> None:
     for path in (HERE / "stages" / SUMMARY, public):
         run = one(path)
         assert run.load is None
-        assert set(run.doubted) == {"ttft", "tpot", "itl", "e2e", "error_rate"}
-        assert all("several loads" in why for why in run.doubted.values())
+        assert {"ttft", "tpot", "itl", "e2e", "error_rate"} <= set(run.doubted)
+        assert all("several loads" in why for of, why in run.doubted.items() if of != "attempted")
+    assert "attempted" in one(public).doubted  # its shortest answer has no token
 
 
 def test_the_summary_of_one_stage_is_that_stage() -> None:
@@ -87,7 +88,9 @@ def test_requests_never_sent_are_said(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("load: {stages: [{rate: 1.0, duration: 9}]}\nserver: {}\n")
     run = one(written(tmp_path / REQUESTS, [row(n) for n in range(6)]))
     assert run.load == Load(request_rate=1.0)
-    assert "3 of the 9 requests asked for are not in the file" in said(run)
+    (lost,) = run.doubts
+    assert (lost.code, lost.of, lost.requests) == (Why.LOST_ROWS, ("attempted",), 3)
+    assert "9 requests were asked for and 6 are in the file" in lost.why
 
 
 def test_a_pause_between_groups_of_rows_looks_like_two_stages(shared: Path) -> None:
@@ -115,7 +118,7 @@ def test_the_rate_of_a_concurrent_stage_means_nothing(tmp_path: Path) -> None:
 def test_a_rate_that_was_not_kept_is_said(tmp_path: Path) -> None:
     load = {"requested_rate": 10.0, "achieved_rate": 7.5, "schedule_delay": spread(2.5)}
     notes = said(one(written(tmp_path / "a.json", aggregate(load=load))))
-    assert "7.5 req/s were sent of the 10 asked for" in notes
+    assert "requests were sent at 7.5 req/s, 10 were asked for" in notes
     assert "due time to its start is 2.5 s" in notes
 
 
@@ -131,7 +134,7 @@ def test_a_tpot_of_half_its_size_is_found_by_the_identity(shared: Path) -> None:
     """inference-perf #564: TPOT 3.47 ms where (480.5 - 31.1) / (63.15 - 1) = 7.23 ms."""
     run = one(shared / "public-results" / "inference_perf" / "001_vllm_stage0.json")
     assert set(run.doubted) == {"tpot", "itl"}
-    assert "0.48 times" in run.doubted["tpot"]
+    assert "TPOT is 48% of (E2E - TTFT)" in run.doubted["tpot"]
     assert (run.load, run.counts.attempted) == (Load(request_rate=1), 60)
     assert isinstance(run.evidence, Aggregate)
     assert dict(run.evidence.summaries["ttft"].percentiles)[99] == 0.039696927970508104
@@ -187,7 +190,8 @@ def test_an_aggregate_with_one_token_answers_has_no_ttft_of_all(tmp_path: Path) 
 def test_completed_requests_without_a_token_hide_failures(tmp_path: Path) -> None:
     lengths = spread(10) | {"min": 0}
     run = one(written(tmp_path / "a.json", aggregate(successes={"output_tokens": lengths})))
-    assert set(run.doubted) == {"error_rate"}
+    assert set(run.doubted) == {"error_rate", "attempted"}
+    assert [doubt.code for doubt in run.doubts] == [Why.NO_TOKENS]
 
 
 def test_a_row_without_an_output_token_is_a_failure(tmp_path: Path) -> None:
@@ -220,7 +224,7 @@ def test_gaps_are_decoded_only_when_they_are_wanted() -> None:
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     at_once = [row(n, times=[n + 1.0], response={"output_tokens": 10}) for n in range(3)]
     run = one(written(tmp_path / REQUESTS, at_once))
-    assert set(run.doubted) == {"tpot", "itl"}
+    assert set(run.doubted) == {"ttft", "tpot", "itl"}
     assert rows(run).tpot_s == pytest.approx([0.01 / 9] * 3)  # suspicion never changes a column
 
 
@@ -239,7 +243,8 @@ def test_a_run_that_did_not_stream_cannot_be_judged_by_ttft(tmp_path: Path) -> N
 def test_rows_without_info_say_which_setting_keeps_it(tmp_path: Path) -> None:
     bare = [row(n, info=..., request='{"model": "asked"}') for n in range(3)]
     run = one(written(tmp_path / REQUESTS, bare))
-    assert set(run.doubted) == {"ttft", "tpot", "itl"}
+    assert {"ttft", "tpot", "itl"} <= set(run.doubted)
+    assert {doubt.code for doubt in run.doubts} >= {Why.ABSENT, Why.NO_TOKENS, Why.RETRIES_UNKNOWN}
     assert "info: true" in run.doubted["ttft"]
     assert (rows(run).e2e_s, run.model) == (pytest.approx([1.01] * 3), "asked")
 
@@ -248,7 +253,33 @@ def test_computed_metrics_stand_in_for_info(tmp_path: Path) -> None:
     computed = {"time_to_first_token": 0.1, "output_tokens": 10, "input_tokens": 50}
     run = one(written(tmp_path / REQUESTS, [row(info=..., computed_metrics=computed)]))
     assert rows(run).tpot_s == pytest.approx([0.91 / 9])
-    assert run.doubted == {}
+    assert [doubt.code for doubt in run.doubts] == [Why.RETRIES_UNKNOWN, Why.NO_GAPS]  # both are in info
+
+
+@pytest.mark.parametrize("tail_s", [0.0001, 0.04])
+def test_tokens_in_one_burst_are_no_tpot_however_long_the_tool_counts_them(
+    tmp_path: Path, tail_s: float
+) -> None:
+    burst = [
+        row(n, times=[n + 0.9 + k * 1e-5 for k in range(10)], end_time=n + 0.9 + tail_s) for n in range(9)
+    ]
+    run = one(written(tmp_path / REQUESTS, burst))
+    assert [doubt.code for doubt in run.doubts] == [Why.NOT_STREAMED]
+
+
+def test_a_reasoning_run_that_was_cut_short_is_not_told_to_stream_only(tmp_path: Path) -> None:
+    null = dict.fromkeys(("time_to_first_token", "time_per_output_token", "inter_token_latency"))
+    run = one(written(tmp_path / "a.json", aggregate(latency=null)))
+    assert "ended before their first content (a reasoning answer that was cut short)" in run.doubted["ttft"]
+
+
+def test_a_request_that_was_repeated_is_in_no_error_rate(tmp_path: Path) -> None:
+    again = row()["info"] | {"retries_attempted": 2, "retries_recovered": True}
+    listed = one(written(tmp_path / REQUESTS, [row(), row(1, info=again)]))
+    stage = aggregate(retries={"requests_retried": 1, "attempts": 2, "recovered": 1})
+    for run in (listed, one(written(tmp_path / "a.json", stage))):
+        assert [doubt.code for doubt in run.doubts] == [Why.RETRIED]
+        assert "up to 2 times" in run.doubted["error_rate"]
 
 
 def test_the_flat_layout_of_0_4_is_read_and_its_bias_said(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ def provenance(runs: Sequence[Prepared]) -> str:
         f"load {_said(str(first.load) if first.load else None, 'load' in first.stated)}",
         f"prompt {_tokens(runs, 'input_tokens')}",
         f"output {_tokens(runs, 'output_tokens')}",
+        *(f"{ours} from {theirs} (stated by the caller)" for ours, theirs in sorted(first.columns.items())),
         f"{len(runs)} run{'s' * (len(runs) > 1)}",
         f"{sum(one.counts.attempted for one in runs):,} requests"
         if all(one.stated_counts for one in runs)

@@ -41,6 +41,7 @@ HALF_LEAST, BLOCK_LEAST, BLOCKS = 50, 100, 10
 OVERHEAD = 0.1  # of the TTFT bound, spent in the client
 WAITING = 0.99  # share of requests that must not wait in the client longer than that
 SLOW, SLOW_SIGMAS = 0.1, 3.0  # an open loop that sends this much less than asked; arrivals are random
+ABSURD = 0.05  # the same: no client is that idle
 IDLE = 0.5  # mean requests in flight over the declared concurrency
 FILLED = 3  # requests a slot: with fewer, ramp-up and ramp-down are most of the run
 STREAK_LEAST = 10  # failures in a row
@@ -64,6 +65,7 @@ def findings(runs: Sequence[Prepared], policy: Policy, baseline: Baseline | None
     doubts: list[Doubt] = []
     declared = policy.workload.target is not None
     easier = [(text, declared, Why.EASIER_LOAD) for text in _easier(runs)]
+    easier += [(text, True, Why.UNIT) for run, _ in _rows(runs) if (text := _absurd(run))][:1]
     lost = [(text, serious, Why.REPEATED_ROWS) for text, serious in _rows_lost(runs)]
     for text, serious, code in (*easier, *lost):
         if serious:
@@ -271,31 +273,47 @@ def _never_full(run: Run) -> str:
     return f"the {len(rows)} requests of {run.input} cannot keep {load.concurrency} in flight"
 
 
-def _idle(run: Run) -> str:
-    """Mean requests in flight, by Little's law: seconds spent in flight / seconds passed.
+def _absurd(run: Run) -> str:
+    """So few requests in flight that the times are in another unit than declared, or the load is not."""
+    found = _in_flight(run)
+    if found is None or found[0] >= ABSURD * found[2]:
+        return ""
+    return (
+        f"{run.input} had {found[0]:.2g} requests in flight on average, of the {found[2]} it names: its times"
+        " are in another unit than declared (seconds under a name in _ms?), or its load is another"
+    )
 
+
+def _idle(run: Run) -> str:
+    found = _in_flight(run)
+    if found is None or not ABSURD * found[2] <= found[0] < IDLE * found[2]:
+        return ""
+    mean = f"{'' if found[1] else 'at most '}{found[0]:.3g}"
+    return f"{run.input} had {mean} requests in flight on average, of the {found[2]} it names"
+
+
+def _in_flight(run: Run) -> tuple[float, bool, int] | None:
+    """Mean requests in flight, whether every E2E is known, and the concurrency; None where it shows nothing.
+
+    By Little's law: seconds spent in flight / seconds passed.
     A row without an E2E (most failures) was in flight at most as long as the longest one that has it, and
     not beyond the last end: so few of them cannot switch the check off, nor are they taken for nothing.
     """
     rows, load = run.evidence, run.load
     if not isinstance(rows, Requests) or load is None or load.concurrency is None:
-        return ""
+        return None
     if rows.start_s is None or rows.e2e_s is None or len(rows) < FILLED * load.concurrency:
-        return ""
+        return None
     sent = np.isfinite(rows.start_s)
     known = sent & np.isfinite(rows.e2e_s) & (rows.e2e_s > 0)
     if not known.any():
-        return ""
+        return None
     starts, took_s = rows.start_s[known], rows.e2e_s[known]
     end_s = max(float((starts + took_s).max()), float(rows.start_s[sent].max()))
     left_s = end_s - np.where(sent, rows.start_s, rows.start_s[sent].min())[~known]
     flown_s = float(took_s.sum()) + float(np.minimum(left_s, took_s.max()).sum())
     span_s = end_s - float(rows.start_s[sent].min())
-    flying = flown_s / span_s if span_s > 0 else math.inf
-    if flying >= IDLE * load.concurrency:
-        return ""
-    mean = f"{'' if known.all() else 'at most '}{flying:.3g}"
-    return f"{run.input} had {mean} requests in flight on average, of the {load.concurrency} it names"
+    return (flown_s / span_s, bool(known.all()), load.concurrency) if span_s > 0 else None
 
 
 # ---- rows ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...errors import InputError
 from ..card import Format
 from ..source import Source
 
@@ -50,6 +51,13 @@ def sniff(source: Source, /) -> bool:
     if source.shape == "object" and not columns.by_line(source):
         return False  # one indented object is somebody's configuration or summary, not a row
     return _FOREIGN.isdisjoint(columns.head_columns(source))
+
+
+def near_columns(source: Source, /) -> InputError | None:
+    """What to say of rows whose columns are nearly ours: which are meant, and how to map them."""
+    from . import run
+
+    return run.near_columns(source)
 
 
 def decode(source: Source, /) -> Sequence[Told]:

@@ -43,17 +43,26 @@ _TYPES: dict[str, Any] = {
 
 
 def head_columns(source: Source) -> tuple[str, ...]:
-    """Column names in the first rows, in order of appearance; empty when they are no rows."""
+    """Column names in the first rows, in order of appearance; empty when they are no rows.
+
+    Those that the caller maps have our name.
+    """
     if source.shape == "text":
         return _header(source)[0]
     return tuple(dict.fromkeys(key for row in _head_rows(source) for key in row))
+
+
+def _ours(source: Source) -> dict[str, str]:
+    """The file's name of a column -> ours."""
+    return {theirs: ours for ours, theirs in source.columns.items()}
 
 
 def has_latency(source: Source) -> bool:
     """Whether the first rows hold a latency as a number (not a block of statistics)."""
     if source.shape == "text":
         return not set(LATENCIES).isdisjoint(_header(source)[0])
-    if not re.search(rf'"(?:{"|".join(LATENCIES)})"\s*:', source.head):
+    names = [re.escape(source.columns.get(name, name)) for name in LATENCIES]
+    if not re.search(rf'"(?:{"|".join(names)})"\s*:', source.head):
         return False  # before anything is decoded: other tools' arrays can be large
     return any(
         bytes(row[key])[:1] not in (b"{", b"[")
@@ -82,14 +91,15 @@ def _head_rows(source: Source) -> list[dict[str, msgspec.Raw]]:
     elif by_line(source):
         rows = islice((line for line in source.head.splitlines() if line.strip()), _HEAD_ROWS)
     elif source.shape in ("object", "objects"):
-        return [doc.fields for doc in islice(source.docs(), _HEAD_ROWS)]
+        rows = (msgspec.json.encode(doc.fields) for doc in islice(source.docs(), _HEAD_ROWS))
     else:
         rows = ()
-    found = []
+    found, ours = [], _ours(source)
     for row in rows:
         try:
             text = row if isinstance(row, str) else bytes(row)
-            found.append(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+            fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            found.append({ours.get(key, key): raw for key, raw in fields.items()})
         except msgspec.MsgspecError:  # the line the head cuts, or one that load() reports
             continue
     return found
@@ -127,6 +137,7 @@ class _Schema:
 
     def __init__(self, source: Source, gaps: bool) -> None:
         self.source = source
+        self.renamed = _ours(source)
         self.ours = _TYPES | dict.fromkeys(GAP_COLUMNS, list[float | None] | None if gaps else msgspec.Raw)
         self.seen: dict[str, Any] = {}  # key -> what it may hold
         self.decoder: msgspec.json.Decoder[Any] = self._struct()
@@ -169,7 +180,11 @@ class _Schema:
             except (*BROKEN, UnicodeDecodeError):  # reported with its line where it is read
                 continue
             for key, raw in fields.items():
-                kind = self.ours[key] if key in self.ours else _kind(key, raw)
+                name = self.renamed.get(key, key)
+                if name != key and name in fields:
+                    why = f'a row has "{name}" and "{key}", which is said to be {name}'
+                    raise self.source.fail(why, hint="keep one of them, or map another column")
+                kind = self.ours[name] if name in self.ours else _kind(key, raw)
                 if self.seen.get(key, kind) is not kind:
                     kind = Any  # a scalar in one row, an object in another
                 self.seen[key] = kind
@@ -181,7 +196,8 @@ class _Schema:
         cells: dict[str, list[Any]] = {}
         nested = []
         keys = 0  # in all rows
-        for number, (key, kind) in enumerate(self.seen.items()):
+        for number, (named, kind) in enumerate(self.seen.items()):
+            key = self.renamed.get(named, named)
             column = list(map(attrgetter(f"key_{number}"), rows))
             unset = column.count(msgspec.UNSET)
             keys += len(column) - unset
@@ -189,7 +205,7 @@ class _Schema:
                 continue
             if kind is Any or kind is msgspec.Raw:
                 keys += sum(map(_keys_inside, column))
-            other = key not in self.ours and not telltales.is_read(key)
+            other = key not in self.ours and not telltales.tells(key)
             if kind is not msgspec.Raw and (not other or kind is Any):
                 cells[key] = [None if c is msgspec.UNSET else c for c in column] if unset else column
             if other and kind is Any:
@@ -267,10 +283,11 @@ def _place(source: Source, what: str, before: int) -> Callable[[int], str]:
 def _header(source: Source) -> tuple[tuple[str, ...], str]:
     """Column names and the delimiter, the one that gives the most columns we know."""
     first = source.head.lstrip().split("\n", 1)[0].rstrip("\r")
-    found = []
+    found, ours = [], _ours(source)
     for delimiter in ",;\t":
         try:
-            names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter), []))
+            cells = (name.strip() for name in next(csv.reader([first], delimiter=delimiter), []))
+            names = tuple(ours.get(name, name) for name in cells)
         except csv.Error:
             continue
         found.append((len(set(KNOWN) & set(names)), len(names), names, delimiter))

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from ...errors import InputError
 from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
 from .. import tables
 from ..source import Source
@@ -64,6 +65,9 @@ def decode(source: Source) -> Sequence[Told]:
         raise source.fail("is empty" if source.shape == "empty" else "is not text", hint=_DOC)
     columns = _columns.head_columns(source)
     wanted = source.gaps or not any(name in columns for name in _cells.TIME_COLUMNS if name[:3] == "e2e")
+    if lost := [theirs for ours, theirs in source.columns.items() if ours not in columns]:
+        near = ", ".join(columns[:8])
+        raise source.fail(f'has no column "{lost[0]}", which is mapped; its columns: {near}', hint=_DOC)
     table = _columns.load(source, gaps=wanted)
     if not table.size:
         raise source.fail("holds no requests", hint="write one row a request; " + _DOC)
@@ -146,8 +150,21 @@ def _absent(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequenc
 # ---- names --------------------------------------------------------------------------------
 
 
-def _no_latency(source: Source, columns: Sequence[str]) -> Exception:
-    near = [(name, ours) for name in columns if (ours := _near(name)) and ours[:3] in ("e2e", "ttf")]
+def near_columns(source: Source) -> InputError | None:
+    """The error for rows that nearly have a latency; None for what is no table of requests."""
+    header = source.shape == "text" and len(_columns.head_columns(source)) < 2
+    if source.shape not in ("objects", "array", "object", "text") or header:
+        return None
+    columns = _columns.head_columns(source)
+    return _no_latency(source, columns) if _near_latencies(columns) else None
+
+
+def _near_latencies(columns: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, ours) for name in columns if (ours := _near(name)) and ours[:3] in ("e2e", "ttf")]
+
+
+def _no_latency(source: Source, columns: Sequence[str]) -> InputError:
+    near = _near_latencies(columns)
     if any(name in _cells.LATENCIES for name in columns):
         return source.fail("no row has a value in a ttft or e2e column", hint=_DOC)
     if not near:
@@ -156,7 +173,7 @@ def _no_latency(source: Source, columns: Sequence[str]) -> Exception:
     shown = ", ".join(f'"{name}" (meant as {ours}?)' for name, ours in near)
     return source.fail(
         f"has no ttft_s or e2e_s column, but {shown}",
-        hint=f"rename it with its unit: {near[0][1]}, {near[0][1][:-2]}_ms, ...; {_DOC}",
+        hint=f"pass --map {near[0][1]}={near[0][0]}, or rename the column with its unit; {_DOC}",
     )
 
 
@@ -291,6 +308,7 @@ def _told(
         prompts=tables.different(_each(table, "prompt", picked) or ()),
         has_gaps=True,  # _absent says where no row has them
         definitions=rows.definitions,
+        columns=source.columns,
         messages=errors,
         doubts=(*_led_by_ttft(part), *rows.doubts),
         notes=(*((f"run {run}",) if run else ()), *rows.notes),

@@ -154,7 +154,7 @@ def leaves(path: str, cell: object, depth: int = 0) -> Iterator[tuple[str, objec
             yield from leaves(path if key is None else f"{path}.{key}", part, depth + 1)
         if not cell or depth or not tells(path):
             return
-    if cell is not None and tells(path.rpartition(".")[2] if depth else path):
+    if cell is not None and tells(path):
         yield path, cell
 
 

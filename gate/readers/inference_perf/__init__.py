@@ -5,12 +5,16 @@ Seconds everywhere. No file holds the version that wrote it; the model and the l
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "inference-perf"
 TITLE = "inference-perf"
@@ -34,7 +38,7 @@ FORMATS: Sequence[Format] = (
         traps="no stage id and no wall clock; one-token TTFT rebuilt; E2E includes client tokenising",
     ),
     Format(
-        files="`stage_N_`, `summary_lifecycle_metrics.json`",
+        files="`stage_N_`, `summary_lifecycle_metrics.json`, or as `.yaml`",
         evidence="aggregate",
         reads="counts, percentiles, load, its goodput as a note",
         cannot=(
@@ -51,46 +55,45 @@ DEFINITIONS: Mapping[str, str] = {
     "itl": "inter_token_latency = gap between two tokens, 0 for tokens of one chunk, pooled over requests",
     "e2e": "request_latency = stream closed and answer tokenised - request start",
 }
-NOT_RESULTS = {
-    "prometheus": "server-side Prometheus metrics",
-    "config": "configuration",
-}
-_AGGREGATE = {"load_summary", "successes", "failures"}
-_CONFIG = r"(?m)^(api|data|load|server|storage|report|tokenizer):"
+_AGGREGATE = frozenset(("load_summary", "successes", "failures"))
+_ASKED = frozenset(("requested_rate", "concurrency", "achieved_rate"))  # only a stage was asked for them
+_YAML = r"(?ms)(?=.*^load_summary:)(?=.*^successes:)"
+REQUESTS = Kind(
+    "per_request_lifecycle_metrics.json",
+    frozenset(("start_time", "end_time", "error")),
+    frozenset(("info", "computed_metrics", "request")),
+    array=True,
+)
+STAGES = (
+    Kind("stage_#_lifecycle_metrics.json", _AGGREGATE, within=("load_summary", _ASKED)),
+    Kind("stage_#_lifecycle_metrics.yaml", begins=rf"{_YAML}(?=.*^ +(?:{'|'.join(sorted(_ASKED))}):)"),
+)
+KINDS = (
+    REQUESTS,
+    *STAGES,
+    Kind("summary_lifecycle_metrics.json", _AGGREGATE, within=("successes", frozenset(("latency",)))),
+    Kind("summary_lifecycle_metrics.yaml", begins=_YAML),
+    Kind("", _AGGREGATE, no_result="holds inference-perf's server-side Prometheus metrics, not a result"),
+    Kind(
+        "config.yaml",
+        begins=r"(?ms)(?=.*^load:)(?=.*^server:)",
+        no_result="holds inference-perf's configuration, not a result",
+    ),
+)
 
 
 def sniff(source: Source, /) -> bool:
     """By keys; also its configuration and Prometheus metrics under another name, to refuse them."""
-    return kind(source) is not None
+    return kinds.kind_of(source, KINDS) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run a stage. Raises InputError for a file that is broken or contradicts itself."""
+def decode(source: Source, /) -> Iterable[Told]:
+    """One run a stage. Raises InputError for a file that is broken or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Aggregates of requests or stages that are there too; what is no result where there is one."""
-    from . import run
-
-    return run.companions(sources)
-
-
-def kind(source: Source) -> str | None:
-    """requests, stage, summary, or one of NOT_RESULTS; None for another tool's file."""
-    keys = source.keys
-    if source.shape == "array":
-        ours = {"start_time", "end_time", "error"} <= keys and keys & {"info", "computed_metrics", "request"}
-        return "requests" if ours else None
-    if source.shape == "object" and keys >= _AGGREGATE:
-        load, successes = source.doc.any("load_summary"), source.doc.any("successes")
-        if not load and isinstance(successes, dict) and "latency" not in successes:
-            return "prometheus"  # the same top-level keys
-        # Only a stage was asked for a rate or a concurrency.
-        stage = isinstance(load, dict) and load.keys() & {"requested_rate", "concurrency", "achieved_rate"}
-        return "stage" if stage else "summary"
-    if source.shape == "text" and {"load", "server"} < set(re.findall(_CONFIG, source.head)):
-        return "config"
-    return None
+    return kinds.companions(sources, KINDS)

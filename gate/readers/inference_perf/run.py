@@ -1,89 +1,232 @@
-"""A file of inference-perf as runs, one a stage."""
+"""inference-perf's aggregate of a stage or of all stages, and what the files beside a result say of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any
 
-from ...model import Load, Run
+import msgspec
+
+from ...errors import InputError
+from ...model import METRICS, Aggregate, Counts, Doubt, Summary, Why
+from .. import kinds, stages, tables
+from ..ladders import ladder
 from ..source import Source
-from . import DEFINITIONS, NAME, NOT_RESULTS, aggregate, files, kind, requests
-from .files import REQUESTS, place
+from ..stages import at
+from ..told import Told
+from . import KINDS, NAME, REQUESTS, STAGES, TITLE
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Number = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+Statistics = dict[str, Number | None]
+
+STREAM_WITH = "set `api.streaming: true`"
+_DETAIL = "`report.request_lifecycle.per_request: true`"
+_POOLED = "a summary pools several stages, so several loads; give the stage_N_lifecycle_metrics.json files"
+_SHARED_CHUNKS = f"all tokens of a chunk get its time, so their gaps are no chunk gaps; write {_DETAIL}"
+_ONE_TOKEN = (
+    f"one-token answers are in no TTFT of inference-perf; write {_DETAIL}, which has their chunk times"
+)
+_TAGS = ("time_to_first_token", "time_per_output_token", "inter_token_latency", "request_latency")
+_RARE = 1.0  # percent of requests
+_CHUNKY = 0.1  # median token gap, of the mean TPOT
 
 
-def read(source: Source) -> Sequence[Run]:
-    """One Run a stage. Raises InputError for a file that is broken or contradicts itself."""
-    found = kind(source)
-    if found == "requests" or (found is None and source.shape == "array"):
-        return requests.read(source)
-    if found in ("stage", "summary"):
-        return [_aggregate(source, found)]
-    if fault := source.fault():
-        raise fault
-    what = f"holds inference-perf's {NOT_RESULTS[found]}, not a result" if found else "is not a result of it"
-    raise source.fail(what, hint=f"give {REQUESTS} or stage_N_lifecycle_metrics.json")
+class _Successes(msgspec.Struct):
+    count: Count
+    latency: dict[str, Statistics | None] | None = None
+    throughput: dict[str, Any] | None = None
+    output_len: Statistics | None = None  # by the client's tokenizer
+    output_tokens: Statistics | None = None  # by the server's usage, where it sends it
+    token_count_mismatches: Count | None = None
+    goodput_metrics: dict[str, Any] | None = None
 
 
-def companions(sources: Sequence[Source]) -> Mapping[Source, str]:
-    """Aggregates of requests or stages that are there too; what is no result where there is one."""
-    kinds = {source: kind(source) for source in sources}
-    results = any(k not in NOT_RESULTS for k in kinds.values())
-    there = {(k, place(source)): source for source, k in kinds.items()}
-    found = {}
-    for source, k in kinds.items():
-        rows = there.get(("requests", place(source)))
-        if k in NOT_RESULTS and results:
-            found[source] = f"holds inference-perf's {NOT_RESULTS[k]}, not a result"
-        elif k in ("stage", "summary") and rows is not None:
-            found[source] = f"summarises {rows.name}, which is read"
-        elif k == "summary" and ("stage", place(source)) in there:
-            found[source] = "it pools the stages, which are read one by one"
-    return found
+class _Label(msgspec.Struct):
+    count: Count = 0
 
 
-def _aggregate(source: Source, found: str) -> Run:
-    told = aggregate.told(source)
-    load, pooled = (
-        (aggregate.load(source, told), False) if found == "stage" else _load_of_summary(source, told)
+class _Failures(msgspec.Struct):
+    count: Count
+    by_label: dict[str, _Label] | None = None
+
+
+class Lifecycle(msgspec.Struct):
+    """What an aggregate says."""
+
+    load_summary: dict[str, Any]  # of a concurrent load, `requested_rate` is the number of requests
+    successes: _Successes
+    failures: _Failures
+    benchmark_time_seconds: Number | None = None
+    retries: dict[str, Any] | None = None  # there only where a request was repeated (since 0.7)
+
+    @property
+    def attempted(self) -> int:
+        """Completed and failed as the tool sees them."""
+        return self.successes.count + self.failures.count
+
+    def total(self, lengths: Statistics | None) -> float | None:
+        """Output tokens of the completed requests, by their mean."""
+        mean = (lengths or {}).get("mean")
+        return None if mean is None else float(round(mean * self.successes.count))
+
+    def summaries(self) -> Mapping[str, Summary]:
+        """The statistics of each metric in seconds, empty where the tool has none."""
+        blocks = self.successes.latency or {}
+        pairs = [(metric, blocks.get(tag) or {}) for metric, tag in zip(METRICS, _TAGS, strict=True)]
+        return {
+            m: ladder(_points(b), mean=b.get("mean"), low=b.get("min"), high=b.get("max")) for m, b in pairs
+        }
+
+
+def _points(stat: Statistics) -> Iterator[tuple[float, float | None]]:
+    """(percent, value); the 50th is called median."""
+    for key, value in stat.items():
+        if key == "median" or re.fullmatch(r"p\d+(\.\d+)?", key):
+            yield (50.0 if key == "median" else float(key[1:])), value
+
+
+def config_of(source: Source) -> Any:
+    """The content of config.yaml beside it; None where it cannot be read: it only adds facts."""
+    file = kinds.beside(source, KINDS, "config.yaml") or source.beside("config.yaml")
+    try:
+        return file.yaml() if file else None
+    except InputError:
+        return None
+
+
+def facts_of(source: Source, config: Any, index: int) -> dict[str, Any]:
+    """What the files beside a result say of a stage, as `Told` names it."""
+    partial = kinds.beside(source, KINDS, f"inference-perf.partial.stage_{index}.yaml")
+    day = re.search(r"^\s+start: '?(\d{4}-\d\d-\d\d)T", partial.head, re.MULTILINE) if partial else None
+    model = at(config, "server", "model_name")
+    facts = {"model": model if isinstance(model, str) else None, "date": day[1] if day else None}
+    file = kinds.beside(source, KINDS, "validation.json") or source.beside("validation.json")
+    if file is None or file.shape != "object" or not {"global", "reports"} <= file.keys:
+        return facts
+    groups = [file.doc.any("global"), *file.doc.mapping("reports").values()]
+    errors = [str(at(error, "message")) for group in groups for error in at(group, "errors") or ()]
+    return facts | {"valid": not errors, "invalid_because": f"validation.json: {'; '.join(errors[:3])}"}
+
+
+def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[str, Any]:
+    """What the aggregate of a stage says of its run, as `Told` names it.
+
+    Raises InputError for a rate that sends nothing.
+    """
+    declared, done = stages.declared(config), said.successes
+    rate, users, sent, late = (
+        stages.number(at(said.load_summary, *path))
+        for path in (("requested_rate",), ("concurrency",), ("achieved_rate",), ("schedule_delay", "p99"))
     )
-    config, counts = files.config_beside(source), told.counts
-    constraints = config.report.goodput.constraints if config.report and config.report.goodput else None
-    number = re.search(r"stage_(\d+)_", source.path.name if source.path else source.name)
-    reasons = aggregate.unsuitable(told, pooled=pooled)
-    return Run(
-        input=source.name,
-        sha256=source.sha256,
-        format=f"inference-perf {found}",
-        tool=NAME,
-        evidence=aggregate.evidence(source, told),
-        counts=counts,
-        model=config.server.model_name if config.server else None,
-        load=load,
-        duration_s=told.duration_s,
-        date=files.day_beside(source, int(number[1]) if number else 0),
-        total_output_tokens=aggregate.output_tokens(told) if counts.completed else None,
-        streaming=bool(told.stat("ttft")) if counts.completed else None,
-        definitions=DEFINITIONS,
-        tool_reported=aggregate.reported(told),
-        unsuitable=reasons,
-        notes=(
-            *aggregate.failure_note(told),
-            *aggregate.token_notes(told),
-            *config.retry_note(),
-            *aggregate.notes(told, counts, constraints),
-            *((aggregate.POOLED,) if pooled else ()),
-        ),
+    if rate is not None and rate <= 0 and not users:
+        why = f"a requested rate of {rate:g} req/s sends nothing"
+        raise source.fail(why, "$.load_summary.requested_rate", "run the benchmark at a positive rate")
+    per_second, duration_s = (
+        stages.number(at(done.throughput, "requests_per_sec")),
+        said.benchmark_time_seconds,
+    )
+    if duration_s is None and per_second and done.count:
+        duration_s = done.count / per_second
+    facts = {
+        "load": stages.load({"rate": rate, "concurrency_level": users}),
+        "duration_s": duration_s,
+        "stated": said.summaries(),
+        "method": "numpy linear over completed requests",
+        "goodput": _goodput(said, config),
+    }
+    if users:  # its delays and its rate mean nothing
+        return facts | {"asked": stages.asked({"num_requests": rate})}
+    asked = stages.asked(declared[index]) if index < len(declared) else None
+    return facts | {"asked": asked, "late_p99_s": late, "sent_rate": sent}
+
+
+def _goodput(said: Lifecycle, config: Any) -> str:
+    stated, attempted = said.successes.goodput_metrics, said.attempted
+    good, of = (stages.whole(at(stated, name)) for name in ("good_requests", "total_requests"))
+    if good is None or not of:
+        return ""
+    bounds = at(config, "report", "goodput", "constraints")
+    named = bounds.items() if isinstance(bounds, dict) else ()
+    parts = [f"{good} of {of} completed requests"]
+    if by := ", ".join(f"{name} {bound:g} s" for name, bound in named if isinstance(bound, (int, float))):
+        parts.append(f"by {by}")
+    text = f"{good / of:.1%} ({', '.join(parts)}; a metric that is missing is a miss)"
+    if attempted in (0, of):
+        return text
+    return f"{text}; over all {attempted} attempted it is {good / attempted:.1%}"
+
+
+def decode(source: Source) -> Iterable[Told]:
+    """One run a stage. Raises InputError for a file that is broken or contradicts itself."""
+    kind = kinds.kind_of(source, KINDS)
+    if kind is REQUESTS or (kind is None and source.shape == "array"):
+        from . import rows
+
+        return rows.decode(source)
+    if kind is None or kind.no_result:
+        raise kinds.refuse(source, kind, TITLE, f"give {REQUESTS.name} or stage_N_lifecycle_metrics.json")
+    return (_aggregate(source, "stage" if kind in STAGES else "summary"),)
+
+
+def _aggregate(source: Source, kind: str) -> Told:
+    said, config = source.whole(Lifecycle), config_of(source)
+    match = re.search(r"stage_(\d+)_", source.path.name if source.path else source.name)
+    index = int(match[1]) if match and kind == "stage" else 0
+    facts, pooled = stated_by(source, said, config, index), False
+    if kind == "summary":
+        facts, pooled = _of_summary(source, said, config, facts)
+    known = {metric: summary for metric, summary in facts["stated"].items() if summary.percentiles}
+    total, done = stages.whole(at(said.load_summary, "count")), said.successes
+    lengths = done.output_tokens or done.output_len or {}
+    return Told(
+        format=f"{NAME} {kind}",
+        evidence=Aggregate(known, "linear", settled_by=_DETAIL),
+        retries=(stages.whole(said.retries.get("attempts")) or 1) if said.retries else 0,
+        counts=Counts(said.attempted if total is None else total, done.count, said.failures.count),
+        output_tokens=said.total(lengths),
+        fewest_tokens=lengths.get("min"),
+        stream_with=STREAM_WITH,
+        doubts=tuple(_doubts(lengths, known, pooled)),
+        notes=tuple(_notes(said)),
+        **facts,
+        **facts_of(source, config, index),
     )
 
 
-def _load_of_summary(source: Source, told: aggregate.Told) -> tuple[Load | None, bool]:
-    """The load of the only stage, and whether there may be others."""
-    stages = files.stages_beside(source)
-    if len(stages) == 1:
-        stage = aggregate.told(stages[0])
-        if stage.counts == told.counts:
-            return aggregate.load(stages[0], stage), False
-    declared = files.config_beside(source).stages()
-    if not stages and len(declared) == 1:
-        return declared[0].load(), False
-    return None, True
+def _of_summary(
+    source: Source, said: Lifecycle, config: Any, facts: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """What it says of the only stage, and whether there may be others."""
+    files, declared = kinds.numbered(source, KINDS, *STAGES), stages.declared(config)
+    stage = files[0].whole(Lifecycle) if len(files) == 1 else None
+    if stage is not None and (stage.attempted, stage.failures.count) == (said.attempted, said.failures.count):
+        return stated_by(files[0], stage, config, 0) | {"stated": facts["stated"]}, False
+    if not files and len(declared) == 1:
+        return facts | {"load": stages.load(declared[0])}, False
+    return facts | {"load": None, "asked": None}, True
+
+
+def _doubts(lengths: Statistics, known: Mapping[str, Summary], pooled: bool) -> Iterator[Doubt]:
+    if pooled:
+        yield Doubt(Why.SEVERAL_LOADS, (*METRICS, "error_rate"), _POOLED)
+    short = min((p for p, length in _points(lengths) if length is not None and length > 1), default=100.0)
+    fewest = lengths.get("min")
+    if "ttft" in known and fewest is not None and fewest <= 1 and short > _RARE:
+        yield Doubt(Why.POPULATION, ("ttft",), _ONE_TOKEN)
+    tpot = known["tpot"].mean if "tpot" in known else None
+    gap = dict(known["itl"].percentiles).get(50.0) if "itl" in known else None
+    if tpot and gap is not None and gap < _CHUNKY * tpot:
+        yield Doubt(Why.DEFINITION, ("itl",), _SHARED_CHUNKS)
+
+
+def _notes(said: Lifecycle) -> Iterator[str]:
+    """What failed with what, and where the server and the client's tokenizer count differently."""
+    done, labels = said.successes, said.failures.by_label or {}
+    yield from tables.failure_kinds({text: label.count for text, label in labels.items()})
+    mine, theirs = ((stat or {}).get("mean") for stat in (done.output_len, done.output_tokens))
+    if mine is not None and theirs and abs(mine - theirs) > tables.MISMATCH * theirs:
+        yield f"output tokens a request: the server's usage says {theirs:.4g}, {NAME}'s tokenizer {mine:.4g}"
+    if done.token_count_mismatches:
+        yield f"inference-perf counts {done.token_count_mismatches} token count mismatches"

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from ...model import Load
-from .. import clocks
+from .. import clocks, stages
 from ..source import BROKEN, Source
+from ..stages import at, number
 from . import NAME
 
 WHOLE = "convert the tool's own result again, and keep the report as llm-d-benchmark wrote it"
@@ -100,10 +101,9 @@ def _first(source: Source, document: dict[str, Any], version: str) -> Report:
     time, load = at(document, "metrics", "time"), at(document, "scenario", "load")
     settings = at(load, "args")
     stage = _stage(settings, at(load, "metadata", "stage"))
-    rate = at(stage, "rate") if stage else at(settings, "request_rate")
-    concurrency = at(stage, "concurrency_level") if stage else at(settings, "max_concurrency")
+    stated = _load(at(settings, "request_rate"), at(settings, "max_concurrency"))
     facts = {
-        "load": _load(rate, concurrency),
+        "load": stages.load(stage) if stage else stated,
         "model": _named(at(document, "scenario", "model", "name")),
         "hardware": _hardware(at(document, "scenario", "host", "accelerator")),
         "duration_s": _seconds(at(time, "duration")),
@@ -147,27 +147,9 @@ def _performance(source: Source, value: Any, where: str) -> Performance:
 # ---- values -------------------------------------------------------------------------------
 
 
-def at(value: Any, *path: str) -> Any:
-    """The value at a path of keys, None where there is no such path."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _stage(settings: Any, number_of: Any) -> Any:
-    stages = at(settings, "load", "stages")
-    known = isinstance(stages, list) and isinstance(number_of, int)
-    return stages[number_of] if known and 0 <= number_of < len(stages) else None
-
-
-def number(value: Any) -> float | None:
-    """The value as a number, None where it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
+    known = stages.declared(settings)
+    return known[number_of] if isinstance(number_of, int) and 0 <= number_of < len(known) else None
 
 
 def _text(value: Any) -> str | None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from ...model import METRICS, Aggregate, Counts, Doubt, Summary, Why
+from .. import stages
 from ..ladders import ladder
 from ..source import Source
 from ..tables import MISMATCH
 from ..told import Told
-from .report import WHOLE, Report, Requests, Stat, at, number, read
+from .report import WHOLE, Report, Requests, Stat, read
 
 _BLOCKS = {
     "ttft": "time_to_first_token",
@@ -22,7 +23,6 @@ _BLOCKS = {
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNIT = re.compile(r"(s|ms|us|ns)(?:/token)?")
 _NAMES = ["p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"]
-_TPOT_LOW = 0.7  # below this share of (E2E - TTFT) / (tokens - 1), both of means, it is another quantity
 
 _OWN = "the result file of {} that the report was made from"
 _TPOT_GUIDELLM = (
@@ -30,10 +30,6 @@ _TPOT_GUIDELLM = (
     " weighted by tokens: give GuideLLM's own file"
 )
 _ITL_MEANS = "{} reports one mean a request, not gaps between chunks: give the tool's own per-request file"
-_TPOT_SMALL = (
-    "TPOT is {:.0%} of (E2E - TTFT) / (output tokens - 1): the tool counted tokens that were not there"
-    " (inference-perf before mid-2026 did); convert a result of a newer version"
-)
 _LOST = (
     "llm-d's v0.1 report of a vLLM benchmark counts completed requests only: how many failed is not in it;"
     " give vLLM's own file, or a v0.2 report"
@@ -64,40 +60,19 @@ def decode(source: Source) -> Told:
         format=f"llm-d report {report.version}",
         tool=report.tool,
         evidence=Aggregate(known, method, settled_by=own),
-        retries=_retries(report),
+        retries=0 if report.tool in _NEVER_REPEAT else stages.retries(report.settings),
         retries_with=f"give {own}",
         counts=counts,
-        asked=_asked(report),
+        asked=stages.asked(report.stage),
         output_tokens=tokens * counts.completed if tokens is not None else None,
         fewest_tokens=length.min,
         stream_with="run the tool with streaming on",
         stated=latencies,
         method=f"{method} over completed requests",
-        doubts=tuple(_doubts(report, requests, latencies, tokens)),
+        doubts=tuple(_doubts(report, requests)),
         notes=tuple(_notes(report, counts)),
         **report.facts,
     )
-
-
-def _retries(report: Report) -> int | None:
-    """Of inference-perf, as its configuration says; its reports leave out whether there were any."""
-    load = at(report.settings, "load")
-    if report.tool in _NEVER_REPEAT:
-        return 0
-    return _whole(number(load.get("request_retries", 0))) if isinstance(load, dict) else None
-
-
-def _asked(report: Report) -> int | None:
-    """What the stage of inference-perf was to send."""
-    names = ("rate", "duration", "num_requests")
-    rate, duration_s, requests = (number(at(report.stage, name)) for name in names)
-    if requests is None and rate is not None and duration_s is not None:
-        requests = rate * duration_s
-    return _whole(requests)
-
-
-def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and 0 <= value <= 1e12 else None
 
 
 def _counts(source: Source, tool: str, requests: Requests) -> Counts:
@@ -151,9 +126,7 @@ def _check_order(source: Source, latencies: Mapping[str, Summary]) -> None:
         raise source.fail(why, "latency", WHOLE)
 
 
-def _doubts(
-    report: Report, requests: Requests, latencies: Mapping[str, Summary], tokens: float | None
-) -> Iterator[Doubt]:
+def _doubts(report: Report, requests: Requests) -> Iterator[Doubt]:
     if report.tool == "aiperf":
         if requests.failures:
             yield Doubt(Why.COUNTS_UNKNOWN, (*METRICS, "error_rate"), _KINDS.format(requests.failures))
@@ -165,8 +138,3 @@ def _doubts(
         yield Doubt(Why.DEFINITION, ("itl",), _ITL_MEANS.format(report.tool))
     if report.tool == "guidellm":
         yield Doubt(Why.DEFINITION, ("tpot",), _TPOT_GUIDELLM)
-    ttft, tpot, e2e = (latencies[m].mean if m in latencies else None for m in ("ttft", "tpot", "e2e"))
-    if ttft is None or tpot is None or e2e is None or tokens is None or tokens <= 1 or e2e <= ttft:
-        return
-    if (share := tpot * (tokens - 1) / (e2e - ttft)) < _TPOT_LOW:
-        yield Doubt(Why.TOKENS_DISAGREE, ("tpot", "itl"), _TPOT_SMALL.format(share))

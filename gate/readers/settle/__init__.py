@@ -33,6 +33,7 @@ RULES: Mapping[str, Rule] = {
     "tail": answers.tail,
     "gaps": answers.gaps,
     "percentiles": statistics.percentiles,
+    "tokens counted once": statistics.tpot_counts_tokens_once,
     "pace": client.pace,
     "tool's goodput": client.tool_goodput,
 }
@@ -99,6 +100,7 @@ def _run(
         notes=tuple(dict.fromkeys((*failures, *notes))),
         caveats=dict.fromkeys(("error_rate", "goodput"), hidden) if told.hides_stream_errors else {},
         tokenizer=told.tokenizer,
+        columns=told.columns,
         prompts=told.prompts,
     )
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model import METRICS, Aggregate, Doubt, Why
+import numpy as np
+
+from ...model import METRICS, Aggregate, Doubt, Status, Why
 from .. import ladders
 from .case import Case, Finding, richer
+
+_TPOT_LOW = 0.7  # of (E2E - TTFT) / (output tokens - 1): a mean TPOT below counts tokens that were not there
 
 
 def percentiles(case: Case) -> Iterator[Finding]:
@@ -35,3 +39,34 @@ def percentiles(case: Case) -> Iterator[Finding]:
             remedy = case.told.percentiles_with or richer(case)
             why = f"the file states no percentile of {metric.upper()}; {remedy}"
             yield Doubt(Why.ABSENT, (metric,), why)
+
+
+def tpot_counts_tokens_once(case: Case) -> Iterator[Finding]:
+    """A tool that counts tokens more than once states a TPOT below its own E2E, TTFT and output tokens."""
+    mean = {metric: summary.mean for metric, summary in case.told.stated.items()}
+    stated, decode = mean.get("tpot"), _decode_s(case, mean.get("ttft"), mean.get("e2e"))
+    if not stated or not decode or stated >= _TPOT_LOW * decode:
+        return
+    if case.rows is None:
+        why = (
+            f"the mean TPOT is {stated / decode:.0%} of (E2E - TTFT) / (output tokens - 1) by the file's own"
+            f" means: {case.title} counted tokens that were not there; use a newer version of it"
+        )
+        yield Doubt(Why.TOKENS_DISAGREE, ("tpot", "itl"), f"{why}; {richer(case)}")
+    else:
+        yield (
+            f"the tool's own mean TPOT, {stated * 1e3:.3g} ms, is {stated / decode:.2g} times (E2E - TTFT) /"
+            " (output tokens - 1), which is used: it counted tokens that were not there"
+        )
+
+
+def _decode_s(case: Case, ttft: float | None, e2e: float | None) -> float | None:
+    """Decode time of a token, by the rows or by the means of TTFT and E2E."""
+    rows, tokens = case.rows, case.tokens_each
+    if rows is not None:
+        tpot_s = np.empty(0) if rows.tpot_s is None else rows.tpot_s[rows.status == Status.COMPLETED]
+        known = tpot_s[np.isfinite(tpot_s)]
+        return float(known.mean()) if len(known) else None
+    if ttft is None or e2e is None or tokens is None or tokens <= 1 or e2e <= ttft:
+        return None
+    return (e2e - ttft) / (tokens - 1)

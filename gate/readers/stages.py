@@ -1,0 +1,64 @@
+"""inference-perf's configuration, which its own folder holds and reports of llm-d repeat.
+
+It is hostile like every file: any value may be of any type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..model import Load
+
+_MOST = 1e12
+
+
+def at(value: Any, *path: str) -> Any:
+    """The value at a path of keys, None where there is no such path."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def number(value: Any) -> float | None:
+    """The value as a number, None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def whole(value: Any) -> int | None:
+    """The value as a number of requests or tokens, None where it is none."""
+    known = number(value)
+    return int(known) if known is not None and 0 <= known <= _MOST else None
+
+
+def declared(config: Any) -> list[Any]:
+    """Its stages; none where a sweep chose them, or a trace says how many requests there are."""
+    stages = at(config, "load", "stages")
+    chosen = at(config, "load", "sweep") or at(config, "load", "trace") or at(config, "data", "trace")
+    return stages if isinstance(stages, list) and not chosen else []
+
+
+def asked(stage: Any) -> int | None:
+    """How many requests a stage was to send."""
+    rate, duration_s, requests = (number(at(stage, key)) for key in ("rate", "duration", "num_requests"))
+    if requests is None and rate is not None and duration_s is not None:
+        requests = rate * duration_s
+    return whole(requests) or None
+
+
+def load(stage: Any) -> Load | None:
+    """By concurrency where there is one: the rate of such a stage is its number of requests."""
+    users, rate = whole(at(stage, "concurrency_level")), number(at(stage, "rate"))
+    if users:
+        return Load(concurrency=users)
+    return Load(request_rate=rate) if rate is not None and 0 < rate <= _MOST else None
+
+
+def retries(config: Any) -> int | None:
+    """How often a request that failed is repeated; None where there is no configuration of a load."""
+    section = at(config, "load")
+    return whole(section.get("request_retries", 0)) if isinstance(section, dict) else None
