@@ -56,6 +56,7 @@ def told(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary],
         "stated": measured(stated) if completed or isinstance(evidence, Requests) else {},
         "method": METHOD,
         "goodput": goodput(doc, completed),
+        "stream_with": "measure a streaming endpoint, and keep the percentiles of TTFT in the file",
         "hides_stream_errors": True,  # a chunk without choices is passed over in all of them
     }
     more = {**facts, "notes": (*notes, *facts.get("notes", ()))}

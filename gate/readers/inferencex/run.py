@@ -136,6 +136,7 @@ def _agentic(doc: Doc) -> Told:
         definitions=_OF_AIPERF,
         stated=_bench.measured(stated),
         method=_bench.METHOD,
+        stream_with="run AIPerf with --streaming",
         doubts=(Doubt(Why.DEFINITION, ("itl",), _MEAN_GAPS),),
         notes=(*notes, *_provenance(doc)),
     )

@@ -45,7 +45,7 @@ def statistics(suffix: str = "_ms", e2e: str = "e2el") -> Document:
     }
 
 
-def write(name: str, document: Document) -> Write:
+def write(name: str, document: Any) -> Write:
     def apply(folder: Path) -> Sequence[str]:
         (folder / name).write_text(json.dumps(document), encoding="utf-8")
         return [name]
@@ -162,18 +162,34 @@ DETAILED: Mapping[str, Change] = {
     "repetitions": put(aggregated_repetitions=3),
     "repetitions: in a second object": second(aggregation_method="median"),
 }
-AGGREGATE: Mapping[str, Change] = {
-    "all failed": put(completed=0, total_output_tokens=0),
-    "zero tokens": put(total_output_tokens=0),
-    "half the tokens": put(total_output_tokens=N / 2),
-    "one burst": put(median_ttft_ms=599.9, p99_ttft_ms=614.9, median_tpot_ms=0.0026, p99_tpot_ms=0.0026),
-    "zero time": put(median_ttft_ms=0.0),
-    "negative time": put(median_ttft_ms=-1.0),
-    "falling percentiles": put(p99_ttft_ms=1.0),
-    "several loads": second(max_concurrency=16),
-    "repetitions": put(aggregated_repetitions=3),
-    "repetitions: in a second object": second(aggregation_method="median"),
-}
+
+
+def aggregate(suffix: str = "_ms") -> dict[str, Change]:
+    """Of statistics alone, in milliseconds or, without a suffix, in seconds."""
+    scale = 1000 if suffix else 1
+    streamed = [f"{name}_{m}{suffix}" for name in ("mean", "median", "p99") for m in ("ttft", "tpot", "itl")]
+
+    def say(**seconds: float) -> Change:
+        return put(**{f"{key}{suffix}": value * scale for key, value in seconds.items()})
+
+    return {
+        "all failed": put(completed=0, total_output_tokens=0),
+        "zero tokens": put(total_output_tokens=0),
+        "null tokens": without(*streamed, total_output_tokens=None),
+        "half the tokens": put(total_output_tokens=N / 2),
+        "token totals": put(total_output_tokens=N * TOKENS / 2),
+        "one burst": say(median_ttft=0.5999, p99_ttft=0.6149, median_tpot=2.6e-6, p99_tpot=2.6e-6),
+        "not streamed": without(*streamed),
+        "not streamed: TTFT alone is absent": without(*(key for key in streamed if "ttft" in key)),
+        "zero time": say(median_ttft=0.0),
+        "negative time": say(median_ttft=-1.0),
+        "falling percentiles": say(p99_ttft=0.001),
+        "several loads": second(max_concurrency=16),
+        "repetitions": put(aggregated_repetitions=3),
+        "repetitions: in a second object": second(aggregation_method="median"),
+    }
+
+
 NEVER = {
     "tool's verdict": "has no word on the run as a whole",
     "retries": "the client never repeats a request",
@@ -181,7 +197,6 @@ NEVER = {
 }
 NO_ROWS = {
     **NEVER,
-    "token totals": "states one total and no tokens of requests",
     "cut rows": "keeps neither chunks nor texts",
     "summary alone": "is the summary",
 }

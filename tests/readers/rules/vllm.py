@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.readers.rules import Form
 from tests.readers.rules.forks import (
-    AGGREGATE,
     ARRAYS,
     DETAILED,
     JUDGES,
@@ -13,6 +12,7 @@ from tests.readers.rules.forks import (
     TOKENS,
     Document,
     N,
+    aggregate,
     arrays,
     fail,
     put,
@@ -38,7 +38,6 @@ HEAD: Document = {
 }
 FAILED = {"completed": N - N // 3, "failed": N // 3}
 EVERY = {"completed": 0, "failed": N, "total_output_tokens": 0}
-STREAMED = [f"{name}_{m}_ms" for name in ("mean", "median", "p99") for m in ("ttft", "tpot", "itl")]
 
 
 def detailed(e2e: str) -> Form:
@@ -60,16 +59,13 @@ KINDS = {
         write("result.json", {**HEAD, **statistics()}),
         JUDGES,
         {
-            **AGGREGATE,
+            **aggregate(),
             "lost rows": put(num_prompts=2 * N),
             "counts": put(completed=N + 9),
             "failed": put(**FAILED),
             "all failed": put(**EVERY),
-            "null tokens": without(*STREAMED, total_output_tokens=None),
             "half the tokens: by the lengths left in": put(output_lens=[0, TOKENS] * (N // 2)),
             "zero tokens: by the lengths left in": put(output_lens=[0] * N),
-            "not streamed": without(*STREAMED),
-            "not streamed: TTFT alone is absent": without(*(key for key in STREAMED if "ttft" in key)),
             "several loads: without a rate": second(("request_rate",), max_concurrency=16),
         },
         NO_ROWS,
