@@ -42,7 +42,7 @@ def docs(source: Source) -> Iterator[Doc]:
         yield doc
 
 
-def told(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary], **facts: Any) -> Told:
+def statement(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary], **facts: Any) -> Told:
     """What the forks state in the same words; `facts` are the rest of a Told, and notes are added to."""
     of, notes = load(doc)
     completed = doc.count("completed") or 0
@@ -53,7 +53,7 @@ def told(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary],
         "duration_s": doc.number("duration"),
         "date": clocks.day_of(doc.text("date")),  # in the client's local time, at the end of the run
         "output_tokens": doc.number("total_output_tokens"),
-        "stated": measured(stated) if completed or isinstance(evidence, Requests) else {},
+        "stated": without_zeros(stated) if completed or isinstance(evidence, Requests) else {},
         "method": METHOD,
         "goodput": goodput(doc, completed),
         "stream_with": "measure a streaming endpoint, and keep the percentiles of TTFT in the file",
@@ -67,7 +67,7 @@ def told(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary],
 # ---- statistics ---------------------------------------------------------------------------
 
 
-def named(doc: Doc, suffix: str) -> Named:
+def statistics(doc: Doc, suffix: str) -> Named:
     """The tool's own statistics as the file has them, from keys like p99_ttft and `suffix`."""
     pattern = re.compile(rf"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el|e2e_latency){suffix}")
     found: Named = {}
@@ -90,7 +90,7 @@ def summaries(values: Named, per_second: float) -> dict[str, Summary]:
     return found
 
 
-def measured(stated: Mapping[str, Summary]) -> dict[str, Summary]:
+def without_zeros(stated: Mapping[str, Summary]) -> dict[str, Summary]:
     """Without percentiles of 0, which are no values."""
     return {
         metric: msgspec.structs.replace(s, percentiles=tuple(p for p in s.percentiles if p[1]))
@@ -205,7 +205,7 @@ def asked(doc: Doc, attempted: int) -> int | None:
     return prompts
 
 
-def unfailed(doc: Doc) -> tuple[int, Counts, list[str]]:
+def counts_without_failed(doc: Doc) -> tuple[int, Counts, list[str]]:
     """Completed requests, all counts and notes of a file without `failed`: what did not complete failed.
 
     Raises InputError when how many failed cannot be known.

@@ -93,7 +93,7 @@ def decode(source: Source) -> Iterator[Told]:
 
 def _fixed(doc: Doc) -> Told:
     """A row of process_result.py: percentiles of unknown many requests."""
-    named = _bench.named(doc, "")
+    named = _bench.statistics(doc, "")
     raw = (doc.source.path.name if doc.source.path else doc.source.name).removeprefix(_PREFIX)
     zero = [m for m, values in named.items() if not any(values.values())]
     return Told(
@@ -103,7 +103,7 @@ def _fixed(doc: Doc) -> Told:
         model=doc.text("model"),
         hardware=_hardware(doc),
         load=_load(doc),
-        stated=_bench.measured(_bench.summaries(named, 1)),
+        stated=_bench.without_zeros(_bench.summaries(named, 1)),
         method=_bench.METHOD,
         doubts=(
             *(Doubt(Why.ZERO, (metric,), _ZERO.format(metric.upper())) for metric in zero),
@@ -119,7 +119,7 @@ def _agentic(doc: Doc) -> Told:
     latency = _part(nested, "latency")
     times = _part(nested, "throughput") or doc
     counts, notes = _counts(doc)
-    stated = _bench.summaries(_bench.named(_flat(latency) if latency else doc, ""), 1)
+    stated = _bench.summaries(_bench.statistics(_flat(latency) if latency else doc, ""), 1)
     duration_s = times.number("duration_seconds")
     rate = _tokens_per_s(nested) if nested else doc.number("output_tput_tps")
     return Told(
@@ -134,7 +134,7 @@ def _agentic(doc: Doc) -> Told:
         duration_s=duration_s,
         output_tokens=rate * duration_s if rate is not None and duration_s else None,
         definitions=_OF_AIPERF,
-        stated=_bench.measured(stated),
+        stated=_bench.without_zeros(stated),
         method=_bench.METHOD,
         stream_with="run AIPerf with --streaming",
         doubts=(Doubt(Why.DEFINITION, ("itl",), _MEAN_GAPS),),
@@ -144,10 +144,10 @@ def _agentic(doc: Doc) -> Told:
 
 def _experiment(doc: Doc) -> Told:
     """A vLLM-shaped file whose latencies are seconds under keys without _ms."""
-    stated = _bench.summaries(_bench.named(doc, ""), 1)
-    completed, counts, notes = _bench.unfailed(doc)
+    stated = _bench.summaries(_bench.statistics(doc, ""), 1)
+    completed, counts, notes = _bench.counts_without_failed(doc)
     evidence = _bench.aggregate(stated, completed, "a run that keeps the requests")
-    return _bench.told(
+    return _bench.statement(
         doc, NAME, evidence, stated, format="inferencex experiment", counts=counts, notes=notes
     )
 

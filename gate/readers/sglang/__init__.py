@@ -25,7 +25,7 @@ FORMATS: Sequence[Format] = (
         reads="TTFT, output tokens, gaps, errors; E2E = TTFT + gaps; a run a line",
         cannot=(
             "TPOT where tokens are the requested length or streams were cut short; E2E and TPOT where the "
-            "tool's own E2E is over 5 % longer"
+            "tool's own E2E is over 5 % longer; an error inside a 200 stream, unless the answer stops short"
         ),
         traps='bare Infinity, "inf", "trace"; every run appends to the file; aborted rows keep a TTFT',
     ),

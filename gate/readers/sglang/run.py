@@ -49,7 +49,7 @@ def decode(source: Source) -> Iterator[Told]:
 
 
 def _line(doc: Doc) -> Told:
-    stated = _bench.summaries(_bench.named(doc, "_ms"), 1000)
+    stated = _bench.summaries(_bench.statistics(doc, "_ms"), 1000)
     # Rows of embeddings have a TTFT of 0, no gap and the requested length: only the statistics hold E2E.
     embeds = "embedding" in (doc.text("backend") or "")
     told = _aggregate(doc, stated, embeds) if embeds or "ttfts" not in doc else _detailed(doc, stated)
@@ -82,7 +82,7 @@ def _detailed(doc: Doc, stated: Mapping[str, Summary]) -> Told:
     later, notes = _e2e(stated, rows.table)
     doubts, tokens, more = _tokens(doc, rows.table, rows.facts["pieces"])
     facts = {**rows.facts, "output_tokens": tokens, "doubts": (*later, *doubts)}
-    return _bench.told(doc, NAME, rows.table, stated, **facts, notes=(*rows.notes, *notes, *more))
+    return _bench.statement(doc, NAME, rows.table, stated, **facts, notes=(*rows.notes, *notes, *more))
 
 
 def _e2e(stated: Mapping[str, Summary], rows: Requests) -> tuple[list[Doubt], list[str]]:
@@ -152,7 +152,7 @@ def _aggregate(doc: Doc, stated: Mapping[str, Summary], embeds: bool) -> Told:
             (doubt,), tokens = _requested(claimed, texts)
             doubts.append(doubt)
             notes = [_counted(claimed, texts)]
-    return _bench.told(
+    return _bench.statement(
         doc,
         NAME,
         _bench.aggregate(stated, completed, "--output-details"),
@@ -202,7 +202,7 @@ def _wrapped(doc: Doc) -> Told:
         raise doc.source.fail("has no `metrics`", doc.at, _bench.WHOLE)
     metrics = Doc(doc.source, inner, f"{doc.at}.metrics")
     completed = _completed(metrics, "successful_requests")
-    stated = _bench.summaries(_bench.named(metrics, "_ms"), 1000)
+    stated = _bench.summaries(_bench.statistics(metrics, "_ms"), 1000)
     per_s, tokens_per_s = (metrics.number(k) for k in ("request_throughput", "output_token_throughput"))
     duration_s = completed / per_s if per_s and per_s > 0 and completed else None
     concurrency = doc.count("conc")
@@ -218,7 +218,7 @@ def _wrapped(doc: Doc) -> Told:
         date=clocks.day_of(doc.text("ts")),
         output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
         definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
-        stated=_bench.measured(stated),
+        stated=_bench.without_zeros(stated),
         method=_bench.METHOD,
         hides_stream_errors=True,
         doubts=(_blind(completed),),

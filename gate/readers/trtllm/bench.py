@@ -144,7 +144,7 @@ def report(source: Source) -> Told:
         streamed=streamed,
         stream_with=_STREAM,
         definitions=_DEFINITIONS,
-        stated=_bench.measured(stated),
+        stated=_bench.without_zeros(stated),
         method=_METHOD,
         doubts=tuple(_zeros(stated)),
         notes=(_OFFLINE, *([f"{in_flight:.3g} requests were in flight on average"] if in_flight else [])),

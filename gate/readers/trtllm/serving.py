@@ -17,7 +17,7 @@ _STREAM = "run it without --non-streaming, which writes a TTFT of -1 s and a TPO
 
 def decode(doc: Doc) -> Told:
     """What one object says. Raises InputError where it contradicts itself."""
-    named = _bench.named(doc, "_ms")
+    named = _bench.statistics(doc, "_ms")
     never = all(value == _NEVER_S * 1000 for value in named.get("ttft", {"": 0.0}).values())
     if never:
         named = {"e2e": named.get("e2e", {})}  # the tool's TPOT contains the -1 s
@@ -26,11 +26,11 @@ def decode(doc: Doc) -> Told:
         # A failed row may have a real TTFT: only its error and its tokens say so.
         rows = _bench.rows(doc, "e2els", _DETAIL, _NEVER_S)
         never = never or rows.table.ttft_s is None
-        told = _bench.told(doc, NAME, rows.table, stated, **rows.facts, notes=rows.notes)
+        told = _bench.statement(doc, NAME, rows.table, stated, **rows.facts, notes=rows.notes)
     else:
-        completed, counts, notes = _bench.unfailed(doc)
+        completed, counts, notes = _bench.counts_without_failed(doc)
         evidence = _bench.aggregate(stated, completed, "--save-detailed")
-        told = _bench.told(doc, NAME, evidence, stated, counts=counts, notes=notes)
+        told = _bench.statement(doc, NAME, evidence, stated, counts=counts, notes=notes)
     return replace(
         told,
         hardware=doc.text("hardware") or doc.text("gpu"),

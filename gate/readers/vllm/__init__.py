@@ -53,7 +53,8 @@ FORMATS: Sequence[Format] = (
         ),
         traps=(
             "zeros of failed rows in `latencies`; no `failed` key: `num_prompts - completed`; all-zero "
-            "file = all failed; 0.6 swaps mean and median E2E; a file without `completed` is refused"
+            "file = all failed; 0.6 swaps mean and median E2E; a file without `completed` is refused, and so "
+            "are medians over repetitions; embeddings have E2E and no tokens"
         ),
     ),
     Format(

@@ -52,7 +52,7 @@ def _refuse(doc: Doc) -> None:
 
 
 def _told(doc: Doc) -> Told:
-    named = _bench.named(doc, "_ms")
+    named = _bench.statistics(doc, "_ms")
     e2e, notes = named.get("e2e", {}), []
     # benchmark_serving.py 0.6.3, which knew no burstiness, wrote each in the other's place.
     if "best_of" in doc and "burstiness" not in doc and {"mean", "median"} <= e2e.keys():
@@ -68,7 +68,7 @@ def _told(doc: Doc) -> Told:
         percentiles_with=_NAME_IT,
         stream_with="measure a streaming endpoint, with ttft in --percentile-metrics",
     )
-    if doc.any("request_rate") is not None and doc.text("ramp_up_strategy"):
+    if doc.text("ramp_up_strategy"):
         ends = f"{doc.text('ramp_up_start_rps')} to {doc.text('ramp_up_end_rps')} req/s"
         note = f"the request rate ramps up from {ends}: no single load point"
         told = replace(told, load=Load(burst=True), notes=(*told.notes, note))
@@ -92,7 +92,7 @@ def _detailed(doc: Doc, stated: dict[str, Summary], notes: list[str]) -> Told:
     )
     notes = [*notes, *rows.notes, *_frames_note(rows.facts["pieces"], table)]
     definitions = DEFINITIONS if "latencies" in doc else {**DEFINITIONS, "e2e": _REBUILT}
-    return _bench.told(doc, NAME, table, stated, definitions=definitions, **rows.facts, notes=notes)
+    return _bench.statement(doc, NAME, table, stated, definitions=definitions, **rows.facts, notes=notes)
 
 
 def _if_whole(doc: Doc, key: str, n: int) -> Floats | None:
@@ -129,14 +129,14 @@ def _aggregate(doc: Doc, stated: dict[str, Summary], notes: list[str]) -> Told:
         "output_tokens": doc.number("total_output_tokens") if tokens is None else float(np.nansum(tokens)),
         "notes": (*notes, *more, *silent),
     }
-    return _bench.told(doc, NAME, evidence, stated, **facts)
+    return _bench.statement(doc, NAME, evidence, stated, **facts)
 
 
 def _counts(doc: Doc) -> tuple[Counts, list[str]]:
     """Counts as stated, with notes. Raises InputError when how many failed cannot be known."""
     completed, failed = doc.count("completed"), doc.count("failed")
     if completed is None or failed is None:
-        _, counts, notes = _bench.unfailed(doc)
+        _, counts, notes = _bench.counts_without_failed(doc)
         return counts, notes
     return Counts(completed + failed, completed, failed), []
 
