@@ -30,6 +30,8 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # Total over completed requests, as stated beside rows or without. It is used instead of the rows' sum
     # where `doubts` has a TOKENS_DISAGREE.
     output_tokens: float | None = None
+    # With rows: those of completed requests that ended in `duration_s`, where that is a window of the run.
+    window_tokens: float | None = None
     fewest_tokens: float | None = None  # without rows: output tokens of the shortest answer
     duration_s: float | None = None
     load: Load | None = None

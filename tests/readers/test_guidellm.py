@@ -217,7 +217,7 @@ def test_of_one_run_in_three_files_the_json_is_read(tmp_path: Path) -> None:
     assert all(guidellm.sniff(each) for each in sources)
     covered = guidellm.companions(sources)
     assert {each.name for each in covered} == {"benchmarks.csv", "again.yaml"}
-    assert set(covered.values()) == {"the same run as benchmarks.json.gz, which is read"}
+    assert set(covered.values()) == {"its requests are in benchmarks.json.gz, which is read"}
 
 
 def test_two_runs_in_one_folder_are_two_runs(tmp_path: Path) -> None:

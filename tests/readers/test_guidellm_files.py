@@ -42,7 +42,7 @@ def test_an_empty_and_a_truncated_report_are_refused() -> None:
             report(
                 benchmark([], totals={"successful": 3}, metrics={"time_to_first_token_ms": stat(-5.0, 3)})
             ),
-            "negative latency",
+            "a negative time for TTFT",
         ),
         (report(benchmark([row(output_tokens=-3)])), "expected `int` >= 0"),
         (report(benchmark([row(request_latency="fast")])), "expected `float"),
@@ -60,7 +60,7 @@ def test_a_report_that_holds_nothing_or_contradicts_itself_is_refused(
 def test_percentiles_that_do_not_ascend_are_refused(tmp_path: Path) -> None:
     crossed = stat(1.1, 3)
     crossed["successful"]["percentiles"]["p99"] = 0.5
-    with pytest.raises(InputError, match="do not ascend"):
+    with pytest.raises(InputError, match="a higher percentile of E2E is lower"):
         of(tmp_path, benchmark([], totals={"successful": 3}, metrics={"request_latency": crossed}))
 
 

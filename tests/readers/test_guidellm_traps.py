@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gate.errors import InputError
-from gate.model import Aggregate, Load, Status
+from gate.model import Aggregate, Load, Status, Why
 from gate.readers import guidellm
 from tests.readers.guidellm_results import (
     HERE,
@@ -100,6 +100,7 @@ def test_there_are_no_gaps_to_judge_itl_by() -> None:
 
 def test_p01_is_the_first_percentile_and_p001_a_tenth_of_it(tmp_path: Path) -> None:
     spread = stat(1.1, 4)
+    spread["successful"] |= {"min": 0.05, "max": 1.6}
     spread["successful"]["percentiles"] |= {"p001": 0.1, "p01": 0.2, "p05": 0.3, "p999": 1.5}
     run = of(tmp_path, benchmark([row()] * 4, metrics={"request_latency": spread}))
     values = dict(run.tool_reported["e2e"].percentiles)
@@ -283,12 +284,14 @@ def test_chunks_counted_as_tokens_give_no_tpot(tmp_path: Path) -> None:
 
 def test_answers_in_one_chunk_are_not_judged_by_tpot(tmp_path: Path) -> None:
     at_once = [row(n, last_token_iteration=START_S + n + 0.1) for n in range(4)]
-    assert "came in one chunk" in of(tmp_path, benchmark(at_once)).doubted["tpot"]
+    run = of(tmp_path, benchmark(at_once))
+    assert "came in one piece" in run.doubted["tpot"]
+    assert Why.NOT_STREAMED in {doubt.code for doubt in run.doubts}
 
 
 def test_one_token_answers_are_no_suspicion(tmp_path: Path) -> None:
     short = [row(n, output_tokens=1, usage=1, last_token_iteration=START_S + n + 0.1) for n in range(4)]
-    run = of(tmp_path, benchmark(short))
+    run = of(tmp_path, benchmark(short, metrics={"output_token_count": stat(1.0, 4)}))
     assert set(run.doubted) == {"itl"}
     assert rows(run).tpot_s is not None
     assert np.isnan(rows(run).tpot_s).all()  # type: ignore[arg-type]
@@ -298,7 +301,7 @@ def test_a_client_that_sends_late_or_too_little_is_said(tmp_path: Path) -> None:
     late = [row(n, targeted_start=START_S + n - 0.5) for n in range(20)]
     notes = said(of(tmp_path, benchmark(late, strategy={"type_": "constant", "rate": 2.0})))
     assert "due time to its start is 0.5 s" in notes
-    assert "1 req/s were sent of the 2 asked for" in notes
+    assert "requests were sent at 1 req/s, 2 were asked for" in notes
 
 
 def test_a_late_start_in_a_closed_loop_means_nothing(tmp_path: Path) -> None:
@@ -318,6 +321,49 @@ def test_the_tools_own_goodput_and_doubts_are_reconciled(tmp_path: Path) -> None
     assert "slo_attainment 27.1% of 96 requests (ttft 110 ms, tpot 13 ms)" in notes
     assert "one token left out" in notes
     assert "GuideLLM warns: mean generation delay" in notes
+
+
+def ended(number: int, by: str = "max_requests", key: str = "max_requests") -> dict[str, Any]:
+    """What the scheduler says of the end, since 0.5."""
+    return {"end_queuing_constraints": {by: {"request_queuing": "stop", "metadata": {key: number}}}}
+
+
+@pytest.mark.parametrize("key", ["max_requests", "max_number"])  # 0.8, 0.5
+def test_requests_that_were_asked_for_and_are_not_listed_may_have_failed(tmp_path: Path, key: str) -> None:
+    listed = [row(n) for n in range(20)]
+    (lost,) = [
+        doubt
+        for doubt in of(tmp_path, benchmark(listed, scheduler_state=ended(40, key=key))).doubts
+        if doubt.code is Why.LOST_ROWS
+    ]
+    assert (lost.of, lost.requests) == (("attempted",), 20)
+    for state in (ended(20, key=key), ended(40, by="max_duration", key=key)):
+        codes = {doubt.code for doubt in of(tmp_path, benchmark(listed, scheduler_state=state)).doubts}
+        assert codes == {Why.NO_GAPS}
+
+
+def test_an_answer_with_too_few_chunks_for_its_tokens_is_doubted(tmp_path: Path) -> None:
+    answers = [row(n, token_iterations=4 if n < 6 else 100) for n in range(60)]
+    doubts = {doubt.code: doubt for doubt in of(tmp_path, benchmark(answers)).doubts}
+    assert doubts[Why.CUT_ROWS].requests == 6
+
+
+def test_an_embedding_has_no_tokens_and_is_read(tmp_path: Path) -> None:
+    """Of 0.8, with the endpoint /v1/embeddings: a generative benchmark without a generated token."""
+    bare = {
+        "output_tokens": None,
+        "usage": None,
+        "time_to_first_token_ms": None,
+        "first_token_iteration": None,
+        "last_token_iteration": None,
+        "token_iterations": 0,
+    }
+    run = of(tmp_path, benchmark([row(n, **bare) for n in range(5)]))
+    assert (run.counts.attempted, run.counts.failed) == (5, 5)
+    tokenless = rows(run).tokenless
+    assert tokenless is not None
+    assert tokenless.all()
+    assert rows(run).e2e_s == pytest.approx([1.1] * 5)
 
 
 # ---- the layout of 0.2 and 0.3 ----------------------------------------------------------------------

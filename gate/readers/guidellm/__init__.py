@@ -5,11 +5,16 @@ What it calls inter_token_latency_ms is our TPOT; its time_per_output_token_ms i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
+from .. import kinds
 from ..card import Format
+from ..kinds import Kind
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "guidellm"
 TITLE = "GuideLLM"
@@ -46,31 +51,34 @@ DEFINITIONS: Mapping[str, str] = {
     "itl": "not recorded: its inter_token_latency_ms is one mean a request",
     "e2e": "request_latency = stream closed - request start",
 }
-_TABLE, _REPORT = "Run Info,", ("benchmarks:", "args:", "config:")
+_OURS = r"^\s+(?:- )?(?:inter_token_latency_ms:|type_: generative_benchmark$|guidellm_version: )"
+CSV = Kind(".csv", begins=r"Run Info,[^\n]*\nRun ID,")
+KINDS = (
+    Kind(".json", frozenset(("benchmarks",))),
+    Kind(".yaml", begins=rf"(?m)(?=.*?^(?:benchmarks:\n- |args:$|config:$))(?=.*?{_OURS})"),
+    CSV,
+)
 
 
 def sniff(source: Source, /) -> bool:
     """A report as JSON or YAML, or its table with three header rows."""
-    if source.shape == "object":
-        maybe = "benchmarks" in source.keys
-    else:
-        maybe = source.shape == "text" and any(word in source.head for word in (_TABLE, *_REPORT))
-    if not maybe:
-        return False
-    from . import report, table
+    kind = kinds.kind_of(source, KINDS)
+    if kind is not KINDS[0]:
+        return kind is not None
+    from . import report
 
-    return report.is_json(source) or table.is_csv(source) or report.is_yaml(source)
+    return report.is_ours(source)
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """One Run a benchmark. Raises InputError for a file that is broken or contradicts itself."""
+def decode(source: Source, /) -> Iterable[Told]:
+    """One run a benchmark. Raises InputError for a file that is broken or contradicts itself."""
     from . import run
 
-    return run.read(source)
+    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """The same run once more: YAML beside JSON, CSV beside either."""
-    from . import run
+    """The same run once more, by its name or its run id: YAML beside JSON, CSV beside either."""
+    from . import report
 
-    return run.companions(sources)
+    return kinds.companions(sources, KINDS, report.same_run)

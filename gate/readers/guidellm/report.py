@@ -1,25 +1,30 @@
-"""What a GuideLLM report holds, of every layout from 0.2 to 0.8, and where JSON and YAML become it.
+"""What a GuideLLM report holds, of every layout from 0.2 to 0.8, as JSON, YAML or CSV.
 
 0.2 and 0.3 say `args`, `run_stats` and `worker` where 0.4 and later say `config` and `scheduler_metrics`.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 
+from .. import clocks
 from ..source import BROKEN, Source
+from ..stages import at, number, whole
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # nothing measured is larger; sums stay finite
+Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # also milliseconds since the epoch
 
-_YAML_HEAD = re.compile(r"^(?:benchmarks:\n- |args:$|config:$)", re.MULTILINE)
-_YAML_OURS = re.compile(
-    r"^\s+(?:- )?(?:inter_token_latency_ms:|type_: generative_benchmark$|guidellm_version: )", re.MULTILINE
-)
-_RUN_ID = re.compile(r"""\brun_id["']?:\s*["']?([\w-]+)""")
+# The order of the 11 numbers in a percentile cell (outputs/csv.py): neither p50 nor p999 is among them.
+_PERCENTILES = ("min", "p001", "p01", "p05", "p10", "p25", "p75", "p90", "p95", "p99", "max")
+_STRATEGY = re.compile(r"([a-z]+)(?:@(?:([0-9.]+)|unlimited))?")
+_RUN_ID = re.compile(r"""\brun_id["']?:\s*["']?([\w-]+)|^Run Info,.*?\n.*?\n.*?\n([\w-]+),""", re.DOTALL)
+_WHOLE = "copy the file whole"
 
 
 class Timings(msgspec.Struct, gc=False):
@@ -30,7 +35,6 @@ class Timings(msgspec.Struct, gc=False):
     resolve_start: Number | None = None
     request_end: Number | None = None
     resolve_end: Number | None = None
-    first_token_iteration: Number | None = None
     last_token_iteration: Number | None = None
     token_iterations: Count | None = None  # chunks with content
 
@@ -50,7 +54,7 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class Row(msgspec.Struct, gc=False):
-    """One request. 0.2 and 0.3 have the last four times and `error` here, later ones in `info`."""
+    """One request. 0.2 and 0.3 have the last three times and `error` here, later ones in `info`."""
 
     request_start_time: Number | None = None
     request_end_time: Number | None = None
@@ -62,7 +66,6 @@ class Row(msgspec.Struct, gc=False):
     info: Info | None = None
     start_time: Number | None = None
     end_time: Number | None = None
-    first_token_time: Number | None = None
     last_token_time: Number | None = None
     error: str | None = None
 
@@ -95,7 +98,7 @@ class Stat(msgspec.Struct):
     percentiles: dict[str, Number] | None = None
 
 
-class Group(msgspec.Struct):
+class Group(msgspec.Struct, frozen=True):
     """Only the successful: errored requests enter `errored` and `total` as zeros."""
 
     successful: Stat | None = None
@@ -105,84 +108,32 @@ class Metrics(msgspec.Struct):
     """The aggregates over the requests that overlap the measurement window."""
 
     request_totals: Totals | None = None
-    request_latency: Group | None = None  # s
-    time_to_first_token_ms: Group | None = None
-    inter_token_latency_ms: Group | None = None
-    output_token_count: Group | None = None
-    output_tokens_per_second: Group | None = None
+    request_latency: Group = Group()  # s
+    time_to_first_token_ms: Group = Group()
+    inter_token_latency_ms: Group = Group()
+    output_token_count: Group = Group()
+    output_tokens_per_second: Group = Group()
     slo_attainment: Number | None = None  # share
     slo_determined_requests: Count | None = None
-
-
-class Strategy(msgspec.Struct):
-    """How requests were sent."""
-
-    type_: str | None = None
-    streams: Count | None = None
-    rate: Number | None = None  # requests/s
-    max_concurrency: Count | None = None
-    rampup_duration: Number | None = None  # s
-
-
-class Backend(msgspec.Struct):
-    """Where they were sent."""
-
-    model: str | None = None
-    stream: bool | None = None
-
-
-class Slo(msgspec.Struct):
-    """GuideLLM's own bounds, ms."""
-
-    ttft_ms: Number | None = None
-    tpot_ms: Number | None = None
-    e2el_ms: Number | None = None
-
-
-class Config(msgspec.Struct):
-    """What one benchmark was asked to do."""
-
-    run_id: str | None = None
-    strategy: Strategy | None = None
-    backend: Backend | None = None
-    slo: Slo | None = None
-
-
-class Worker(msgspec.Struct):
-    """The backend of 0.2 and 0.3."""
-
-    backend_model: str | None = None
-
-
-class Scheduled(msgspec.Struct):
-    """The measurement window and how many requests were made at all."""
-
-    measure_start_time: Number | None = None
-    measure_end_time: Number | None = None
-    requests_made: Totals | None = None
-
-
-class Warned(msgspec.Struct):
-    """A doubt of GuideLLM's own."""
-
-    message: str | None = None
 
 
 class Benchmark(msgspec.Struct):
     """One load point."""
 
     type_: str = ""
-    config: Config | None = None
-    args: Config | None = None  # until 0.3
-    worker: Worker | None = None  # until 0.3
-    scheduler_metrics: Scheduled | None = None
-    run_stats: Scheduled | None = None  # until 0.3
+    config: dict[str, Any] | None = None
+    args: dict[str, Any] | None = None  # until 0.3
+    worker: dict[str, Any] | None = None  # until 0.3
+    scheduler_state: dict[str, Any] | None = None
+    scheduler_metrics: dict[str, Any] | None = None
+    run_stats: dict[str, Any] | None = None  # until 0.3
     metrics: Metrics | None = None
     request_totals: Totals | None = None  # until 0.3; later in metrics
     requests: Rows | None = None
-    warnings: list[Warned] | None = None
+    warnings: list[Any] | None = None  # GuideLLM's own doubts
     start_time: Number | None = None  # epoch s
     duration: Number | None = None  # of the measurement window, s
+    csv_day: str | None = None  # of its start, in the client's local time
 
     @property
     def is_old(self) -> bool:
@@ -194,28 +145,34 @@ class Benchmark(msgspec.Struct):
         """Requests behind the metrics."""
         return (self.metrics.request_totals if self.metrics else None) or self.request_totals
 
-    @property
-    def made(self) -> Totals | None:
-        """Requests made at all, warm-up among them."""
-        scheduled = self.scheduler_metrics or self.run_stats
-        return scheduled.requests_made if scheduled else None
-
-    @property
-    def asked(self) -> Config:
+    def asked(self, *path: str) -> Any:
         """What was asked for, in either generation's place."""
-        return self.config or self.args or Config()
+        return at(self.config or self.args, *path)
 
+    def made(self, name: str) -> int:
+        """Requests made at all, warm-up among them, by how they ended."""
+        return whole(at(self.scheduler_metrics or self.run_stats, "requests_made", name)) or 0
 
-class Metadata(msgspec.Struct):
-    """Who wrote the report; absent until 0.3."""
+    def window_s(self) -> tuple[float, float] | None:
+        """When the measurement began and ended, epoch seconds."""
+        names = ("measure_start_time", "measure_end_time")
+        begin, end = (number(at(self.scheduler_metrics, name)) for name in names)
+        return None if begin is None or end is None else (begin, end)
 
-    guidellm_version: str | None = None
+    def requested(self) -> int | None:
+        """How many requests were to end the run, where only their number ended it."""
+        ended = at(self.scheduler_state, "end_queuing_constraints") or self.asked("constraints")
+        if not isinstance(ended, dict) or list(ended) != ["max_requests"]:
+            return None
+        stated = ended["max_requests"]
+        places = (("metadata", "max_requests"), ("metadata", "max_number"), ("args", "count"), ("max_num",))
+        return next((count for place in places if (count := whole(at(stated, *place)))), None)
 
 
 class Report(msgspec.Struct):
     """A whole file."""
 
-    metadata: Metadata | None = None
+    metadata: dict[str, Any] | None = None
     benchmarks: list[Benchmark] = []
 
 
@@ -223,52 +180,114 @@ class _Typed(msgspec.Struct):
     type_: str = ""
 
 
-def is_json(source: Source) -> bool:
-    """Whether it is a report as JSON, by its metadata or the type of its benchmarks."""
-    if source.shape != "object" or "benchmarks" not in source.keys:
-        return False
-    metadata = source.doc.any("metadata")
-    if isinstance(metadata, dict) and "guidellm_version" in metadata:
+def is_ours(source: Source) -> bool:
+    """Whether an object with benchmarks is GuideLLM's, by its metadata or the type of its benchmarks."""
+    if at(source.doc.any("metadata"), "guidellm_version") is not None:
         return True
     try:
-        found = msgspec.json.decode(source.doc.fields["benchmarks"], type=list[_Typed])
+        types = msgspec.json.decode(source.doc.fields["benchmarks"], type=list[_Typed])
     except BROKEN:
         return False
-    return bool(found) and found[0].type_ == "generative_benchmark"
+    return bool(types) and types[0].type_ == "generative_benchmark"
 
 
-def is_yaml(source: Source) -> bool:
-    """Whether it is a report as YAML, by what its first 64 KiB hold."""
-    if source.shape != "text":
-        return False
-    return _YAML_HEAD.search(source.head) is not None and _YAML_OURS.search(source.head) is not None
+def same_run(source: Source, other: Source) -> bool:
+    """Whether both hold the run's own id, which stands near the beginning."""
+    ids = [match[1] or match[2] for file in (source, other) if (match := _RUN_ID.search(file.head))]
+    return len(ids) == 2 and ids[0] == ids[1]
 
 
-def load(source: Source) -> Report:
-    """The report. Raises InputError for broken text or a field of the wrong type."""
-    if source.shape == "text":
-        return _load_yaml(source)
-    doc = source.doc
-    return Report(doc.get("metadata", Metadata), doc.get("benchmarks", list[Benchmark]) or [])
+# ---- the table: three header rows (group, name, unit or statistic), one row a benchmark ---------
 
 
-def _load_yaml(source: Source) -> Report:
-    import yaml  # not at start-up: only this format needs it
+class _Cells:
+    """One row of the table by its three headers."""
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    def __init__(self, source: Source, cells: Mapping[tuple[str, str, str], str], line: int) -> None:
+        self.source, self.cells, self.line = source, cells, line
+
+    def text(self, group: str, name: str, part: str = "") -> str:
+        return self.cells.get((group, name, part), "")
+
+    def value(self, kind: Any, group: str, name: str, part: str = "") -> Any:
+        """The cell as JSON of `kind`; None where it is empty."""
+        cell = self.text(group, name, part)
+        try:
+            return msgspec.json.decode(cell, type=kind) if cell else None
+        except BROKEN as error:
+            where = f"line {self.line}, {group} {name}"
+            raise self.source.fail(f"a cell is not what GuideLLM writes: {error}", where, _WHOLE) from None
+
+    def totals(self, group: str, prefix: str = "") -> Totals:
+        names = ("Successful", "Errored", "Incomplete")
+        counts = [self.value(Count, group, prefix + name) for name in names]
+        if None in counts:
+            raise self.source.fail(f"does not count {group}", f"line {self.line}", _WHOLE)
+        return Totals(*counts)
+
+    def group(self, group: str, name: str) -> Group:
+        parts = ("Mean", "Median", "Std Dev")
+        mean, median, deviation = (self.value(Number, group, name, part) for part in parts)
+        listed = self.value(list[Number], group, name, "Percentiles")
+        if listed is None:
+            return Group(Stat(mean, median, deviation))
+        if len(listed) != len(_PERCENTILES):
+            why = f"{name} lists {len(listed)} percentiles, not {len(_PERCENTILES)}"
+            raise self.source.fail(why, f"line {self.line}", _WHOLE)
+        named = dict(zip(_PERCENTILES, listed, strict=True))
+        return Group(Stat(mean, median, deviation, named["min"], named["max"], None, named))
+
+    def strategy(self) -> dict[str, Any] | None:
+        """`concurrent@6` since 0.7; before, only the kind, and the numbers in the profile."""
+        match = _STRATEGY.fullmatch(self.text("Benchmark", "Strategy"))
+        if not match:
+            return None
+        kind, stated = match[1], number(match[2])
+        done = at(self.value(Any, "Run Info", "Profile"), "completed_strategies")
+        index = whole(self.text("Run Info", "Run Index"))
+        if stated is not None:
+            named = {"concurrent": "streams", "throughput": "max_concurrency"}.get(kind, "rate")
+            return {"type_": kind, named: stated}
+        if isinstance(done, list) and index is not None and index < len(done):
+            return done[index] if at(done[index], "type_") == kind else {"type_": kind}
+        return {"type_": kind}
+
+    def benchmark(self) -> Benchmark:
+        backend = self.value(dict[str, Any], "Run Info", "Backend")
+        constraints = self.value(dict[str, Any], "Benchmark", "Constraints")
+        made = self.totals("Scheduler Metrics", "Requests Made ")
+        return Benchmark(
+            type_=self.text("Benchmark", "Type"),
+            config={"strategy": self.strategy(), "backend": backend, "constraints": constraints},
+            scheduler_metrics={"requests_made": msgspec.to_builtins(made)},
+            metrics=Metrics(
+                self.totals("Request Counts"),
+                self.group("Request Latency", "Successful Sec"),
+                self.group("Time to First Token", "Successful ms"),
+                self.group("Inter Token Latency", "Successful ms"),
+                self.group("Token Metrics", "Successful Output Tokens"),
+                self.group("Token Throughput", "Successful Output Tokens/Sec"),
+            ),
+            duration=self.value(Number, "Timings", "Duration", "Sec"),
+            csv_day=clocks.day_of(self.text("Timings", "Start Time")),
+        )
+
+
+def of_table(source: Source) -> Report:
+    """The table as a report without requests. Raises InputError for what is no such table."""
+    text = bytes(source.data).decode("utf-8-sig", "replace")
     try:
-        return msgspec.convert(yaml.load(bytes(source.data), loader), Report)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        raise source.fail(text[:1].lower() + text[1:]) from None
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise source.fail(
-            f"is not YAML: {why}", hint="copy the file whole, or write benchmarks.json"
-        ) from None
-
-
-def run_id(text: str) -> str | None:
-    """The run's own id, where the head of a report as JSON or YAML holds it."""
-    found = _RUN_ID.search(text)
-    return found[1] if found else None
+        lines = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise source.fail(f"is not CSV: {error}", hint=_WHOLE) from None
+    if len(lines) < 3 or not len(lines[0]) == len(lines[1]) == len(lines[2]):
+        raise source.fail("has no three header rows of one length", hint=_WHOLE)
+    headers, found, metadata = list(zip(*lines[:3], strict=True)), [], None
+    for line, row in enumerate(lines[3:], 4):
+        if len(row) != len(headers):
+            why = f"has {len(row)} cells where its headers have {len(headers)}"
+            raise source.fail(why, f"line {line}", _WHOLE)
+        cells = _Cells(source, dict(zip(headers, row, strict=True)), line)
+        found.append(cells.benchmark())
+        metadata = metadata or cells.value(dict[str, Any], "Runtime Info", "Metadata")
+    return Report(metadata, found)

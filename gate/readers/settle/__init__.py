@@ -92,7 +92,7 @@ def _run(
         load=told.load,
         duration_s=told.duration_s or None,
         date=told.date,
-        total_output_tokens=case.tokens,
+        total_output_tokens=case.tokens if told.window_tokens is None else told.window_tokens,
         streaming=_streaming(case, doubts),
         definitions=dict(card.DEFINITIONS if told.definitions is None else told.definitions),
         tool_reported={m: ToolReported(s.percentiles, _method(told, m), s.mean) for m, s in stated.items()},
