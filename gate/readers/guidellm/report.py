@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -22,6 +22,7 @@ Number = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]  # also milliseconds 
 
 # The order of the 11 numbers in a percentile cell (outputs/csv.py): neither p50 nor p999 is among them.
 _PERCENTILES = ("min", "p001", "p01", "p05", "p10", "p25", "p75", "p90", "p95", "p99", "max")
+_MOMENTS = {"mean": "Mean", "median": "Median", "std_dev": "Std Dev"}
 _STRATEGY = re.compile(r"([a-z]+)(?:@(?:([0-9.]+)|unlimited))?")
 _RUN_ID = re.compile(r"""\brun_id["']?:\s*["']?([\w-]+)|^Run Info,.*?\n.*?\n.*?\n([\w-]+),""", re.DOTALL)
 _WHOLE = "copy the file whole"
@@ -46,13 +47,6 @@ class Info(msgspec.Struct, gc=False):
     error: str | None = None
 
 
-class Usage(msgspec.Struct, gc=False):
-    """Tokens as the server counted them."""
-
-    total_tokens: Count | None = None
-    text_tokens: Count | None = None
-
-
 class Row(msgspec.Struct, gc=False):
     """One request. 0.2 and 0.3 have the last three times and `error` here, later ones in `info`."""
 
@@ -62,7 +56,7 @@ class Row(msgspec.Struct, gc=False):
     time_to_first_token_ms: Number | None = None
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
-    output_metrics: Usage | None = None
+    output_metrics: dict[str, Any] | None = None  # tokens as the server counted them
     info: Info | None = None
     start_time: Number | None = None
     end_time: Number | None = None
@@ -98,21 +92,18 @@ class Stat(msgspec.Struct):
     percentiles: dict[str, Number] | None = None
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Only the successful: errored requests enter `errored` and `total` as zeros."""
-
-    successful: Stat | None = None
+Group = dict[str, Stat | None]  # by how requests ended: errored ones are zeros, also in `total`
 
 
 class Metrics(msgspec.Struct):
     """The aggregates over the requests that overlap the measurement window."""
 
     request_totals: Totals | None = None
-    request_latency: Group = Group()  # s
-    time_to_first_token_ms: Group = Group()
-    inter_token_latency_ms: Group = Group()
-    output_token_count: Group = Group()
-    output_tokens_per_second: Group = Group()
+    request_latency: Group = {}  # s
+    time_to_first_token_ms: Group = {}
+    inter_token_latency_ms: Group = {}
+    output_token_count: Group = {}
+    output_tokens_per_second: Group = {}
     slo_attainment: Number | None = None  # share
     slo_determined_requests: Count | None = None
 
@@ -200,79 +191,6 @@ def same_run(source: Source, other: Source) -> bool:
 # ---- the table: three header rows (group, name, unit or statistic), one row a benchmark ---------
 
 
-class _Cells:
-    """One row of the table by its three headers."""
-
-    def __init__(self, source: Source, cells: Mapping[tuple[str, str, str], str], line: int) -> None:
-        self.source, self.cells, self.line = source, cells, line
-
-    def text(self, group: str, name: str, part: str = "") -> str:
-        return self.cells.get((group, name, part), "")
-
-    def value(self, kind: Any, group: str, name: str, part: str = "") -> Any:
-        """The cell as JSON of `kind`; None where it is empty."""
-        cell = self.text(group, name, part)
-        try:
-            return msgspec.json.decode(cell, type=kind) if cell else None
-        except BROKEN as error:
-            where = f"line {self.line}, {group} {name}"
-            raise self.source.fail(f"a cell is not what GuideLLM writes: {error}", where, _WHOLE) from None
-
-    def totals(self, group: str, prefix: str = "") -> Totals:
-        names = ("Successful", "Errored", "Incomplete")
-        counts = [self.value(Count, group, prefix + name) for name in names]
-        if None in counts:
-            raise self.source.fail(f"does not count {group}", f"line {self.line}", _WHOLE)
-        return Totals(*counts)
-
-    def group(self, group: str, name: str) -> Group:
-        parts = ("Mean", "Median", "Std Dev")
-        mean, median, deviation = (self.value(Number, group, name, part) for part in parts)
-        listed = self.value(list[Number], group, name, "Percentiles")
-        if listed is None:
-            return Group(Stat(mean, median, deviation))
-        if len(listed) != len(_PERCENTILES):
-            why = f"{name} lists {len(listed)} percentiles, not {len(_PERCENTILES)}"
-            raise self.source.fail(why, f"line {self.line}", _WHOLE)
-        named = dict(zip(_PERCENTILES, listed, strict=True))
-        return Group(Stat(mean, median, deviation, named["min"], named["max"], None, named))
-
-    def strategy(self) -> dict[str, Any] | None:
-        """`concurrent@6` since 0.7; before, only the kind, and the numbers in the profile."""
-        match = _STRATEGY.fullmatch(self.text("Benchmark", "Strategy"))
-        if not match:
-            return None
-        kind, stated = match[1], number(match[2])
-        done = at(self.value(Any, "Run Info", "Profile"), "completed_strategies")
-        index = whole(self.text("Run Info", "Run Index"))
-        if stated is not None:
-            named = {"concurrent": "streams", "throughput": "max_concurrency"}.get(kind, "rate")
-            return {"type_": kind, named: stated}
-        if isinstance(done, list) and index is not None and index < len(done):
-            return done[index] if at(done[index], "type_") == kind else {"type_": kind}
-        return {"type_": kind}
-
-    def benchmark(self) -> Benchmark:
-        backend = self.value(dict[str, Any], "Run Info", "Backend")
-        constraints = self.value(dict[str, Any], "Benchmark", "Constraints")
-        made = self.totals("Scheduler Metrics", "Requests Made ")
-        return Benchmark(
-            type_=self.text("Benchmark", "Type"),
-            config={"strategy": self.strategy(), "backend": backend, "constraints": constraints},
-            scheduler_metrics={"requests_made": msgspec.to_builtins(made)},
-            metrics=Metrics(
-                self.totals("Request Counts"),
-                self.group("Request Latency", "Successful Sec"),
-                self.group("Time to First Token", "Successful ms"),
-                self.group("Inter Token Latency", "Successful ms"),
-                self.group("Token Metrics", "Successful Output Tokens"),
-                self.group("Token Throughput", "Successful Output Tokens/Sec"),
-            ),
-            duration=self.value(Number, "Timings", "Duration", "Sec"),
-            csv_day=clocks.day_of(self.text("Timings", "Start Time")),
-        )
-
-
 def of_table(source: Source) -> Report:
     """The table as a report without requests. Raises InputError for what is no such table."""
     text = bytes(source.data).decode("utf-8-sig", "replace")
@@ -287,7 +205,66 @@ def of_table(source: Source) -> Report:
         if len(row) != len(headers):
             why = f"has {len(row)} cells where its headers have {len(headers)}"
             raise source.fail(why, f"line {line}", _WHOLE)
-        cells = _Cells(source, dict(zip(headers, row, strict=True)), line)
-        found.append(cells.benchmark())
-        metadata = metadata or cells.value(dict[str, Any], "Runtime Info", "Metadata")
-    return Report(metadata, found)
+        cells = dict(zip(headers, map(_cell, row), strict=True))
+        found.append(_benchmark(cells))
+        metadata = metadata or cells.get(("Runtime Info", "Metadata", ""))
+    try:
+        return msgspec.convert({"metadata": metadata, "benchmarks": found}, Report)
+    except BROKEN as error:
+        raise source.fail(f"a cell is not what GuideLLM writes: {error}", hint=_WHOLE) from None
+
+
+def _cell(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else None
+    except BROKEN:
+        return text
+
+
+def _benchmark(cells: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    def of(group: str, name: str, part: str = "") -> Any:
+        return cells.get((group, name, part))
+
+    def totals(group: str, prefix: str = "") -> dict[str, Any]:
+        return {name.lower(): of(group, prefix + name) for name in ("Successful", "Errored", "Incomplete")}
+
+    def stat(group: str, name: str) -> dict[str, Any]:
+        listed = of(group, name, "Percentiles")
+        if isinstance(listed, list) and len(listed) == len(_PERCENTILES):
+            listed = dict(zip(_PERCENTILES, listed, strict=True))
+        low, high = at(listed, "min"), at(listed, "max")
+        moments = {key: of(group, name, part) for key, part in _MOMENTS.items()}
+        return {"successful": moments | {"min": low, "max": high, "percentiles": listed}}
+
+    backend, constraints = of("Run Info", "Backend"), of("Benchmark", "Constraints")
+    return {
+        "type_": of("Benchmark", "Type") or "",
+        "config": {"strategy": _strategy(of), "backend": backend, "constraints": constraints},
+        "scheduler_metrics": {"requests_made": totals("Scheduler Metrics", "Requests Made ")},
+        "metrics": {
+            "request_totals": totals("Request Counts"),
+            "request_latency": stat("Request Latency", "Successful Sec"),
+            "time_to_first_token_ms": stat("Time to First Token", "Successful ms"),
+            "inter_token_latency_ms": stat("Inter Token Latency", "Successful ms"),
+            "output_token_count": stat("Token Metrics", "Successful Output Tokens"),
+            "output_tokens_per_second": stat("Token Throughput", "Successful Output Tokens/Sec"),
+        },
+        "duration": of("Timings", "Duration", "Sec"),
+        "csv_day": clocks.day_of(str(of("Timings", "Start Time"))),
+    }
+
+
+def _strategy(of: Callable[[str, str], Any]) -> dict[str, Any] | None:
+    """`concurrent@6` since 0.7; before, only the kind, and the numbers in the profile."""
+    match = _STRATEGY.fullmatch(str(of("Benchmark", "Strategy")))
+    if not match:
+        return None
+    kind, stated = match[1], number(match[2])
+    done, index = at(of("Run Info", "Profile"), "completed_strategies"), whole(of("Run Info", "Run Index"))
+    if stated is not None:
+        return {
+            "type_": kind,
+            {"concurrent": "streams", "throughput": "max_concurrency"}.get(kind, "rate"): stated,
+        }
+    known = isinstance(done, list) and index is not None and index < len(done)
+    return done[index] if known and at(done[index], "type_") == kind else {"type_": kind}

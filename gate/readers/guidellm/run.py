@@ -183,8 +183,7 @@ def _column(values: Iterable[float | None]) -> Floats:
 
 
 def _usage(row: Row) -> float | None:
-    usage = row.output_metrics
-    return None if usage is None else _first(usage.total_tokens, usage.text_tokens)
+    return _first(*(whole(at(row.output_metrics, name)) for name in ("total_tokens", "text_tokens")))
 
 
 def _message(row: Row) -> str:
@@ -269,9 +268,9 @@ def _stated(benchmark: Benchmark) -> dict[str, Summary]:
         "e2e": (metrics.request_latency, 1.0),
     }
     return {
-        metric: _summary(group.successful, per_second, None if metric == "tpot" else group.successful.count)
+        metric: _summary(stat, per_second, None if metric == "tpot" else stat.count)
         for metric, (group, per_second) in blocks.items()
-        if group.successful is not None and _has_data(group.successful)
+        if (stat := group.get("successful")) is not None and _has_data(stat)
     }
 
 
@@ -298,7 +297,7 @@ def _statistics(source: Source, benchmark: Benchmark, where: str) -> tuple[Aggre
     measured = totals.successful + totals.errored
     outside = max(0, benchmark.made("successful") + benchmark.made("errored") - measured)
     lengths, total, doubts = _lengths(benchmark), _total(benchmark), []
-    rate = (benchmark.metrics or Metrics()).output_tokens_per_second.successful
+    rate = (benchmark.metrics or Metrics()).output_tokens_per_second.get("successful")
     if outside and rate is not None and rate.mean and benchmark.duration:
         total = rate.mean * benchmark.duration  # requests on the window's edges have tokens outside it
     ttft = stated.get("ttft")
@@ -318,7 +317,7 @@ def _statistics(source: Source, benchmark: Benchmark, where: str) -> tuple[Aggre
 
 def _lengths(benchmark: Benchmark) -> Stat:
     """Output tokens of the completed requests; empty where the tool has none."""
-    stat = (benchmark.metrics or Metrics()).output_token_count.successful
+    stat = (benchmark.metrics or Metrics()).output_token_count.get("successful")
     return Stat() if stat is None or stat.count == 0 else stat
 
 
