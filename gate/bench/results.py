@@ -76,9 +76,9 @@ def notes(reading: Reading, folder: Path) -> list[str]:
     return [note for note in said if f"{SIDECAR}: skipped" not in note]
 
 
-def shared(said: Sequence[str]) -> list[str]:
+def shared(texts: Sequence[str]) -> list[str]:
     """Each note once, with how many runs say it."""
-    number = Counter(said)
+    number = Counter(texts)
     return [note + (f" ({n} runs)" if n > 1 else "") for note, n in number.items()]
 
 

@@ -123,22 +123,22 @@ def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else round(min(part / whole, 1.0), 4)
 
 
-def notes(seen: Seen, completed: int, sent: int) -> list[str]:
+def notes(readings: Seen, completed: int, sent: int) -> list[str]:
     """What the server's side says about the file's. The same words for every run, so that runs share a note.
 
     `sent` are all requests of the file: completed, failed, cancelled and warm-up.
     """
     found = []
-    if seen.finished is not None and seen.finished < completed:
+    if readings.finished is not None and readings.finished < completed:
         found.append(
             "the server finished fewer requests than the file counts as completed:"
             " another server answered, or the file is of another run"
         )
-    if seen.finished is not None and seen.finished > sent + max(_ROUNDING, _SPREAD * sent):
+    if readings.finished is not None and readings.finished > sent + max(_ROUNDING, _SPREAD * sent):
         found.append(
             "the server finished more requests than the file holds:"
             " other traffic, retries inside the client, or rows that are missing"
         )
-    if seen.preemptions:
+    if readings.preemptions:
         found.append("the server preempted requests for want of KV cache; its preemptions are in the sidecar")
     return found

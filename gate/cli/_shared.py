@@ -174,11 +174,11 @@ def as_json(document: Mapping[str, Any]) -> str:
     return text.replace("##", "#\\u0023")
 
 
-def advice_json(found: Plan | WhatIf) -> str:
+def advice_json(advice: Plan | WhatIf) -> str:
     """Advice as JSON, of its policy only what names it."""
     from msgspec import to_builtins
 
-    document = to_builtins(found, str_keys=True)
+    document = to_builtins(advice, str_keys=True)
     document["policy"] = {key: document["policy"][key] for key in ("name", "path", "sha256", "profile")}
     return as_json(document)
 

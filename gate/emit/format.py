@@ -317,9 +317,9 @@ def requests_line(run: RunReport) -> str:
     )
 
 
-def more(total: int, what: str, shown: int = CAP) -> str:
+def more(total: int, noun: str, shown: int = CAP) -> str:
     """What a capped list leaves out, in words; empty where it leaves nothing out."""
-    return f"and {total - shown:,} more {what}; the JSON report has all" if total > shown else ""
+    return f"and {total - shown:,} more {noun}; the JSON report has all" if total > shown else ""
 
 
 def policy_line(report: Report) -> str:

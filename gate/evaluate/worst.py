@@ -11,23 +11,23 @@ from ..model import Gaps, Requests, Status
 from .prepare import COLUMNS, Prepared
 
 
-def worst_case(one: Prepared) -> Prepared | None:
+def worst_case(prepared: Prepared) -> Prepared | None:
     """The run with each request that is doubted, or that is not there, as a miss; None without such.
 
     What is doubted for one metric stays marked in `Requests.doubted`, where it counts as a miss.
     """
-    partial = [doubt for doubt in one.run.doubts if doubt.requests]
+    partial = [doubt for doubt in prepared.run.doubts if doubt.requests]
     if not partial:
         return None
-    if "worst" not in one.memo:
+    if "worst" not in prepared.memo:
         missing = sum(doubt.requests or 0 for doubt in partial if "attempted" in doubt.of)
-        attempted, failed = one.counts.attempted + missing, one.counts.failed + missing
-        counts, evidence = replace(one.counts, attempted=attempted, failed=failed), one.evidence
+        attempted, failed = prepared.counts.attempted + missing, prepared.counts.failed + missing
+        counts, evidence = replace(prepared.counts, attempted=attempted, failed=failed), prepared.evidence
         if isinstance(evidence, Requests):
-            evidence = _with_missing(_all_failed(replace(evidence, doubted=one.marks)), missing)
+            evidence = _with_missing(_all_failed(replace(evidence, doubted=prepared.marks)), missing)
             counts = evidence.counts
-        one.memo["worst"] = replace(one, evidence=evidence, counts=counts, memo={})
-    worst: Prepared = one.memo["worst"]
+        prepared.memo["worst"] = replace(prepared, evidence=evidence, counts=counts, memo={})
+    worst: Prepared = prepared.memo["worst"]
     return worst
 
 

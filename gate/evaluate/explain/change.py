@@ -9,22 +9,22 @@ from ..compare.baseline import BAND, STORED
 from ..compare.growth import signed
 
 
-def sentence(found: Comparison | None, checks: Sequence[Check]) -> str:
+def sentence(comparison: Comparison | None, checks: Sequence[Check]) -> str:
     """The third line of every output: the change that matters most, with its interval.
 
     That of the first objective that fails, else is undecided, else stands first; else P99 TTFT, or
     what there is.
     """
-    if found is None:
+    if comparison is None:
         return ""
-    if not found.changes:
-        return f"nothing could be compared with {found.name}"
-    change = _most_telling(found, checks)
+    if not comparison.changes:
+        return f"nothing could be compared with {comparison.name}"
+    change = _most_telling(comparison, checks)
     span = f" ({signed(change.interval[0])} to {signed(change.interval[1])})" if change.interval else ""
     name = f"{change.statistic.upper()} {change.metric.upper()}"
-    kept = "; a stored baseline only warns" if found.kind.startswith(f"{STORED} (") else ""
-    band = f" over {found.sessions} sessions" if found.kind == BAND else ""
-    return f"{name} {signed(change.growth)}{span} against {found.name}{band}, {change.method}{kept}"
+    kept = "; a stored baseline only warns" if comparison.kind.startswith(f"{STORED} (") else ""
+    band = f" over {comparison.sessions} sessions" if comparison.kind == BAND else ""
+    return f"{name} {signed(change.growth)}{span} against {comparison.name}{band}, {change.method}{kept}"
 
 
 def _most_telling(found: Comparison, checks: Sequence[Check]) -> Change:

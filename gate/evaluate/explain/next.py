@@ -23,7 +23,7 @@ def measure_next(
     prepared: Sequence[Prepared],
     judged: Sequence[Prepared],
     metrics: Mapping[str, MetricStats | None],
-    found: Attribution | None,
+    attribution: Attribution | None,
 ) -> str:
     """The paragraph, or "" where no weakness shows. Nothing is asked for that the files already hold."""
     if not judged or not any(one.counts.completed for one in judged):
@@ -32,7 +32,7 @@ def measure_next(
         _more_runs(policy, judged),
         _other_loads(prepared, judged[0].run.load),
         _other_prompts(judged),
-        _prompt_length(found.by_input if found else ()),
+        _prompt_length(attribution.by_input if attribution else ()),
         _tail(metrics.get("tpot_s")),
     )
     return " ".join(sentence for sentence in sentences if sentence)

@@ -176,12 +176,12 @@ def _misses(parts: Sequence[Good]) -> Misses:
     return Misses(*number[1:].tolist())
 
 
-def with_interval(found: Goodput | None, checks: Sequence[Check]) -> Goodput | None:
+def with_interval(shown: Goodput | None, checks: Sequence[Check]) -> Goodput | None:
     """The goodput check's interval on the goodput that is shown."""
     judged = next((one for one in checks if one.id == "goodput"), None)
-    if found is None or judged is None:
-        return found
-    return replace(found, interval=judged.interval)
+    if shown is None or judged is None:
+        return shown
+    return replace(shown, interval=judged.interval)
 
 
 # ---- loads and runs ---------------------------------------------------------------------------------
@@ -199,10 +199,10 @@ def load_report(
     return LoadReport(runs[0].run.load, at_target, len(runs), total, found, metrics(runs)[0], verdict)
 
 
-def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
+def run_report(prepared: Prepared, policy: Policy, at_target: bool) -> RunReport:
     """One run as the report shows it, at the target or not."""
-    shown, _ = metrics([one])
-    run = one.run
+    shown, _ = metrics([prepared])
+    run = prepared.run
     return RunReport(
         run.input,
         run.format,
@@ -212,20 +212,20 @@ def run_report(one: Prepared, policy: Policy, at_target: bool) -> RunReport:
         run.hardware,
         run.session,
         run.load,
-        _KINDS[type(one.evidence)],
+        _KINDS[type(prepared.evidence)],
         at_target,
-        one.stated_counts,
+        prepared.stated_counts,
         run.duration_s,
-        goodput_of([one], policy),
+        goodput_of([prepared], policy),
         shown,
-        (*run.notes, *one.notes),
+        (*run.notes, *prepared.notes),
         run.doubts,
-        mean_tokens(one, "input_tokens"),
-        mean_tokens(one, "output_tokens"),
+        mean_tokens(prepared, "input_tokens"),
+        mean_tokens(prepared, "output_tokens"),
     )
 
 
-def mean_tokens(one: Prepared, column: str) -> float | None:
+def mean_tokens(prepared: Prepared, column: str) -> float | None:
     """Mean of `input_tokens` or `output_tokens` over completed requests; None where the file has none."""
-    known = one.lengths(column)
+    known = prepared.lengths(column)
     return float(known.mean()) if known is not None and known.size else None

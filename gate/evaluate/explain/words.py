@@ -20,7 +20,7 @@ def headline(
     exit_code: int,
     policy: Policy,
     checks: Sequence[Check],
-    found: Goodput | None,
+    reached: Goodput | None,
     report_only: bool,
 ) -> str:
     """`FAIL chat-70b (blocked): goodput 91.8% < 99% (...); TTFT alone causes 71% of misses`."""
@@ -36,7 +36,7 @@ def headline(
     elif others > 0:
         said += f"; and {others} more"
     if verdict is Verdict.FAIL:
-        said += _main_cause(found)
+        said += _main_cause(reached)
     return f"{verdict.value.upper()} {policy.name}{f' ({state})' if state else ''}{said}"
 
 

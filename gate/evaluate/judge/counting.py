@@ -73,21 +73,23 @@ class Unknown(Exception):  # noqa: N818 - not an error: the answer "this evidenc
 Part = Exact | Range
 
 
-def latency(one: Prepared, objective: Objective, policy: Policy) -> Part:
+def latency(prepared: Prepared, objective: Objective, policy: Policy) -> Part:
     """The part of one run in a percentile objective. Raises Unknown."""
     assert objective.bound is not None
-    if one.counts.completed == 0 and one.counts.attempted:
-        return _all_missed(one, objective.bound)
-    suitable(one, objective.metric)
-    if isinstance(one.evidence, Requests):
-        values = metric_values(one.evidence, objective.metric, objective.when, policy)
+    if prepared.counts.completed == 0 and prepared.counts.attempted:
+        return _all_missed(prepared, objective.bound)
+    suitable(prepared, objective.metric)
+    if isinstance(prepared.evidence, Requests):
+        values = metric_values(prepared.evidence, objective.metric, objective.when, policy)
         return Exact(values, objective.bound)
     if objective.when is not None:
-        raise Unknown(f"{one.run.format} has no requests with {objective.when.text}; {_settle(one.evidence)}")
-    n, without = one.counts.completed, _without(one, objective.metric)
-    lo, hi = _within(one.evidence, objective.metric, objective.bound, n - without)
+        raise Unknown(
+            f"{prepared.run.format} has no requests with {objective.when.text}; {_settle(prepared.evidence)}"
+        )
+    n, without = prepared.counts.completed, _without(prepared, objective.metric)
+    lo, hi = _within(prepared.evidence, objective.metric, objective.bound, n - without)
     ignored = without if policy.single_token_tpot == "ignore" else 0
-    return Range(n - ignored + one.counts.failed, lo, hi, _settle(one.evidence))
+    return Range(n - ignored + prepared.counts.failed, lo, hi, _settle(prepared.evidence))
 
 
 def _without(one: Prepared, metric: str) -> int:
@@ -101,12 +103,12 @@ def _all_missed(one: Prepared, bound: float) -> Part:
     return Exact(np.full(n, np.inf), bound) if one.requests is not None else Range(n, 0, 0)
 
 
-def suitable(one: Prepared, metric: str) -> None:
+def suitable(prepared: Prepared, metric: str) -> None:
     """Raises Unknown where the reader says that this metric must not be judged."""
-    if doubt := one.run.doubt(metric):
+    if doubt := prepared.run.doubt(metric):
         raise Unknown(doubt)
-    if one.counts.attempted == 0:
-        raise Unknown(one.run.doubt("attempted") or "no request was attempted")
+    if prepared.counts.attempted == 0:
+        raise Unknown(prepared.run.doubt("attempted") or "no request was attempted")
 
 
 def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy) -> Floats:
@@ -189,21 +191,21 @@ class Good(Struct, frozen=True, eq=False):
         return cause
 
 
-def goodput(one: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Good | Range:
+def goodput(prepared: Prepared, bounds: Sequence[RequestBound], policy: Policy) -> Good | Range:
     """Joint goodput of one run. Raises Unknown."""
-    if one.counts.completed == 0 and one.counts.attempted and one.requests is None:
-        return Range(one.counts.attempted, 0, 0)
-    if one.counts.completed:
+    if prepared.counts.completed == 0 and prepared.counts.attempted and prepared.requests is None:
+        return Range(prepared.counts.attempted, 0, 0)
+    if prepared.counts.completed:
         for bound in bounds:
-            suitable(one, bound.metric)
-    if not isinstance(one.evidence, Requests):
-        return _joint(one, one.evidence, bounds, policy)
-    if one.counts.attempted == 0:
-        raise Unknown(one.run.doubt("attempted") or "no request was attempted")
+            suitable(prepared, bound.metric)
+    if not isinstance(prepared.evidence, Requests):
+        return _joint(prepared, prepared.evidence, bounds, policy)
+    if prepared.counts.attempted == 0:
+        raise Unknown(prepared.run.doubt("attempted") or "no request was attempted")
     key = ("goodput", tuple(bounds), policy.single_token_tpot)
-    if key not in one.memo:  # the objective, the run, its load and the attribution ask for the same
-        one.memo[key] = _good_rows(one.evidence, bounds, policy)
-    found: Good = one.memo[key]
+    if key not in prepared.memo:  # the objective, the run, its load and the attribution ask for the same
+        prepared.memo[key] = _good_rows(prepared.evidence, bounds, policy)
+    found: Good = prepared.memo[key]
     return found
 
 
@@ -285,9 +287,9 @@ def _in_buckets(evidence: Histogram, metric: str, bound: float, n: int) -> tuple
     return max(0, lo - max(0, values - n)), min(n, hi + max(0, n - values))
 
 
-def stated_percentile(one: Prepared, objective: Objective) -> float | None:
+def stated_percentile(prepared: Prepared, objective: Objective) -> float | None:
     """The objective's percentile as an aggregate states it."""
-    summary, percent = one.stated(objective.metric), share_of(objective) * 100
+    summary, percent = prepared.stated(objective.metric), share_of(objective) * 100
     at = summary.percentiles if summary is not None else ()
     return next((value for stated, value in at if math.isclose(stated, percent)), None)
 
