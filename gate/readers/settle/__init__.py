@@ -54,7 +54,7 @@ def settle(source: Stored, card: Card, told: Told) -> Run:
     total = told.output_tokens
     if rows is not None and rows.output_tokens is not None and not tokens.total_is_right(told):
         total = tables.output_total(rows)
-    case = Case(source, card.TITLE, told, told.evidence, counts, total)
+    case = Case(source, told.tool or card.TITLE, told, told.evidence, counts, total)
     doubts, notes = list(told.doubts), list(told.notes)
     marks = dict(rows.doubted) if rows is not None else dict[str, Bools]()
     for rule in RULES.values():

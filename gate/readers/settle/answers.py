@@ -35,6 +35,9 @@ def streamed(case: Case) -> Iterator[Finding]:
         if evidence.ttft_s is None:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
         yield from _in_one_piece(case, evidence)
+    elif isinstance(evidence, Histogram):
+        if came_at_once(Aggregate(told.stated), case.tokens_each):
+            yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
     elif isinstance(evidence, Aggregate):
         if "ttft" not in evidence.summaries and told.stream_with:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))

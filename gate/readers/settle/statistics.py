@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...model import METRICS, Aggregate, Doubt, Status, Why
+from ...model import METRICS, Aggregate, Doubt, Histogram, Status, Why
 from .. import ladders
 from .case import Case, Finding, richer
 
@@ -19,6 +19,8 @@ def percentiles(case: Case) -> Iterator[Finding]:
     redefined = {of for doubt in case.told.doubts if doubt.code is Why.DEFINITION for of in doubt.of}
     for metric, summary in case.told.stated.items():
         ladders.check(case.source, metric, summary, negative=metric in redefined)
+        if isinstance(case.evidence, Histogram) and summary.mean == 0 and metric != "itl":
+            yield Doubt(Why.ZERO, (metric,), f"a mean of exactly 0 is no measurement; {richer(case)}")
     if not isinstance(case.evidence, Aggregate) or not case.measured:
         return
     evidence, completed = case.evidence, case.counts.completed
