@@ -79,11 +79,11 @@ class RunReader(Reader, Protocol):
 
 
 @runtime_checkable
-class SetReader(Reader, Protocol):
+class SetDecoder(Reader, Protocol):
     """A reader whose runs come from several files together: scrapes of counters give differences."""
 
-    def read_set(self, sources: Sequence[Source], /) -> Sequence[Run]:
-        """The runs of all these files. Raises InputError like `read`, which reads one file alone."""
+    def decode_set(self, sources: Sequence[Source], /) -> Iterable[tuple[Source, Told]]:
+        """What these files tell of each run, with the one it is named after. Raises like `decode`."""
 
 
 READERS: tuple[Reader, ...] = (
@@ -204,10 +204,10 @@ def _twin(source: Source, same_size: list[Source]) -> Source | None:
 def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Iterable[Run]:
     reader = group[0][0]
     covered = reader.companions([source for _, source in group])
-    if isinstance(reader, SetReader):
+    if isinstance(reader, SetDecoder):
         for source, why in covered.items():
             notes.append(f"{source.name}: not counted, {why}")
-        yield from reader.read_set([source for _, source in group if source not in covered])
+        yield from runs_of_set(reader, [source for _, source in group if source not in covered])
         for _, source in group:
             source.progressed()
         return
@@ -224,11 +224,20 @@ def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
     """The runs of one file. Raises InputError when it holds none or contradicts itself."""
     if isinstance(reader, RunReader):
         return reader.read(source)
+    if isinstance(reader, SetDecoder):
+        return runs_of_set(reader, [source])
     assert isinstance(reader, Decoder)
     from .settle import refuse_repetitions, settle_all  # where a file is read: costs start-up time
 
     refuse_repetitions(source, source.keys | source.yaml_keys)
     return settle_all(source, reader, reader.decode(source))
+
+
+def runs_of_set(reader: SetDecoder, sources: Sequence[Source]) -> Sequence[Run]:
+    """The runs of several files together. Raises InputError like `runs_of`."""
+    from .settle import settle  # as above
+
+    return [settle(source, reader, told) for source, told in reader.decode_set(sources)]
 
 
 def claim(source: Source) -> Reader:

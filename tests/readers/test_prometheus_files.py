@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Histogram, Run
-from gate.readers import prometheus, runs_of
+from gate.readers import prometheus, runs_of, runs_of_set
 from gate.readers.source import Source
 from tests.readers.scrapes import CASES, SINGLE, VLLM, N, engine, gateway, range_answer, save
 
@@ -63,7 +63,7 @@ def test_a_gateway_behind_an_end_mark_is_the_same_look(tmp_path: Path) -> None:
     text = "".join(engine(k) + "# EOF\n" + gateway(k) + "# EOF\n" for k in (1, 2))
     (run,) = read(save(tmp_path, "all.prom", text))
     assert run.counts == Counts(N, N, 0)
-    assert not run.doubted
+    assert set(run.doubted) == {"itl"}  # these series hold no gaps
 
 
 @pytest.mark.parametrize("unit", [1, 1000])
@@ -105,7 +105,7 @@ def test_label_values_are_unescaped(tmp_path: Path) -> None:
 
 def test_files_without_times_follow_one_another_by_the_numbers_in_their_names(tmp_path: Path) -> None:
     paths = [save(tmp_path, f"scrape-{k}.prom", engine(k) + gateway(k)) for k in (2, 10, 1)]
-    runs = prometheus.read_set([source(path) for path in paths])
+    runs = runs_of_set(prometheus, [source(path) for path in paths])
     assert [run.counts.completed for run in runs] == [N, 8 * N]
     assert all(run.load is None for run in runs)
     assert any("name files by time" in note for note in runs[0].notes)
@@ -117,9 +117,9 @@ def test_answers_to_several_queries_are_joined_by_time(tmp_path: Path) -> None:
         save(tmp_path, "engine.json", range_answer(steps)),
         save(tmp_path, "gateway.json", range_answer({60.0 * k: gateway(k) for k in (1, 2)})),
     ]
-    (run,) = prometheus.read_set([source(path) for path in paths])
+    (run,) = runs_of_set(prometheus, [source(path) for path in paths])
     assert run.counts == Counts(N, N, 0)
-    assert not run.doubted
+    assert set(run.doubted) == {"itl"}  # these series hold no gaps
 
 
 def test_two_folders_of_scrapes_are_two_series(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_two_folders_of_scrapes_are_two_series(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         for k in (1, 2):
             save(tmp_path / folder, f"{k}.prom", engine(k) + gateway(k))
-    runs = prometheus.read_set([source(path) for path in sorted(tmp_path.rglob("*.prom"))])
+    runs = runs_of_set(prometheus, [source(path) for path in sorted(tmp_path.rglob("*.prom"))])
     assert [run.counts.completed for run in runs] == [N, N]
 
 
@@ -135,7 +135,7 @@ def test_folders_of_one_scrape_each_are_one_series(tmp_path: Path) -> None:
     for k in (1, 2):
         (tmp_path / str(k)).mkdir()
         save(tmp_path / str(k), "metrics.prom", engine(k) + gateway(k))
-    (run,) = prometheus.read_set([source(path) for path in sorted(tmp_path.rglob("*.prom"))])
+    (run,) = runs_of_set(prometheus, [source(path) for path in sorted(tmp_path.rglob("*.prom"))])
     assert run.counts.completed == N
 
 
@@ -145,7 +145,7 @@ def test_two_servers_at_the_same_time_without_a_label_are_refused(tmp_path: Path
     for folder, k in (("a", 1), ("b", 2)):
         save(tmp_path / folder, "1795961600.prom", engine(k))
     with pytest.raises(InputError, match="another value of the same series at the same time"):
-        prometheus.read_set([source(path) for path in sorted(tmp_path.rglob("*.prom"))])
+        runs_of_set(prometheus, [source(path) for path in sorted(tmp_path.rglob("*.prom"))])
 
 
 def test_an_instant_query_is_one_scrape(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_stale_marker_is_a_series_that_vanished(tmp_path: Path) -> None:
         if one["metric"]["__name__"].startswith("vllm:e2e"):
             one["values"][2][1] = "NaN"
     good, bad = read(save(tmp_path, "a.json", answer))
-    assert not good.doubted
+    assert set(good.doubted) == {"itl"}
     assert "vanished" in bad.doubted["ttft"]
 
 
@@ -305,4 +305,4 @@ def test_the_dispatcher_reads_a_set_together(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(readers, "READERS", (*{*readers.READERS, prometheus},))
     found = readers.read([str(CASES / "typical")])
     assert [run.counts for run in found.runs] == [Counts(N, N, 0)] * 2
-    assert isinstance(prometheus, readers.SetReader)
+    assert isinstance(prometheus, readers.SetDecoder)

@@ -61,6 +61,8 @@ def policy(folder: Path, form: Form) -> Policy:
             continue
         if (key == "goodput" and "goodput" not in asked) or (key == "limits" and "error_rate" not in asked):
             continue
+        if key == "evidence" and form.attempted:
+            line = line.replace("}", f", attempted: {form.attempted}}}")
         lines.append(line.replace("GOODPUT", ", ".join(f"{metric}: 30s" for metric in latencies)))
     path = folder.parent / "policy.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -68,7 +70,7 @@ def policy(folder: Path, form: Form) -> Policy:
 
 
 def judged(folder: Path, names: list[str], rules: Policy) -> Report:
-    reading = readers.read([str(folder / name) for name in names])
+    reading = readers.read([str(folder / name) for name in names], attempted=rules.evidence.attempted)
     return evaluate(rules, reading.runs, date(2026, 12, 1), notes=reading.notes)
 
 

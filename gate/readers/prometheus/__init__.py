@@ -7,11 +7,14 @@ canary are its clusters. One scrape alone is one window since the server started
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ...model import Run
 from ..card import Format
 from ..source import Source
+
+if TYPE_CHECKING:
+    from ..told import Told
 
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
@@ -53,16 +56,11 @@ def sniff(source: Source, /) -> bool:
     return re.search(_TYPE, source.head) is not None or re.search(_BUCKET, source.head) is not None
 
 
-def read(source: Source, /) -> Sequence[Run]:
-    """The windows inside one file. Raises InputError when it is broken or holds no engine's histogram."""
-    return read_set([source])
+def decode_set(sources: Sequence[Source], /) -> Iterable[tuple[Source, Told]]:
+    """The windows of all files together, one series a folder. Raises InputError when there is none."""
+    from . import run
 
-
-def read_set(sources: Sequence[Source], /) -> Sequence[Run]:
-    """The windows of all files together, one series a folder. Raises InputError like `read`."""
-    from . import series
-
-    return series.read(sources)
+    return run.decode_set(sources)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from ...model import METRICS, Buckets, Floats
+from ...model import METRICS, Buckets
 from . import engines
-from .engines import Engine, Labels
+from .engines import Engine, Labels, Part
 from .scrapes import Key, Scrape, Wanted
 
 Group = tuple[str, str | None, str]  # engine, model, half of a disaggregated deployment
@@ -74,9 +74,9 @@ def between(begin: Scrape | None, end: Scrape, group: Group, want: Wanted, *, al
         earlier = _of(begin, group) if begin is not None else {}
         later = _of(end, group)
         _same_start(begin, end, earlier, later)
-        change = _change(begin, end, earlier, later)
-        _outcomes(window, change)
-        _histograms(window, change)
+        series = _named_series(_change(begin, end, earlier, later))
+        _outcomes(window, series)
+        _histograms(window, series)
         if want.counter is not None:
             window.attempted = _attempted(begin, end, group, want, alone)
     except Refused as why:
@@ -160,79 +160,88 @@ def _named(process: Labels) -> str:
 # ---- what it means ------------------------------------------------------------------------
 
 
-def _outcomes(window: Window, change: Mapping[Key, float]) -> None:
+class _Series(Struct, frozen=True, eq=False):
+    """What one series grew by."""
+
+    part: Part
+    name: str
+    le: float | None
+    labels: Labels
+    growth: float
+
+    @property
+    def of_errors(self) -> bool:
+        """OpenTelemetry keeps the latencies of failed requests apart."""
+        return bool(dict(self.labels).get("error_type"))
+
+    def is_sum(self, metric: str) -> bool:
+        """Whether it is the sum of that metric's values."""
+        return (self.part.role, self.part.metric) == ("sum", metric) and not self.of_errors
+
+
+def _named_series(change: Mapping[Key, float]) -> list[_Series]:
+    found = ((engines.part(key[0], key[2]), key, growth) for key, growth in change.items())
+    return [_Series(part, *key, growth) for part, key, growth in found if part is not None]
+
+
+def _counted(series: Sequence[_Series], metric: str, le: float = np.inf) -> list[_Series]:
+    """How many values each histogram of the metric holds up to this edge: by default, all."""
+    return [one for one in series if one.le == le and one.part.metric == metric]
+
+
+def _total(series: Iterable[_Series]) -> float:
+    return sum(one.growth for one in series)
+
+
+def _outcomes(window: Window, series: Sequence[_Series]) -> None:
     """Completed and failed, by the engine's own counters; else by the fullest histogram."""
-    finished = good = bad = 0.0
-    seen = set()
-    for key, value in change.items():
-        part = engines.part(key[0], key[2])
-        assert part is not None
-        if part.role == "tokens":
-            window.tokens = (window.tokens or 0.0) + value
-        if part.role in ("finished", "succeeded", "failed"):
-            seen.add(part.role)
-            if engines.failed_series(part, key[2]):
-                bad += value
-            elif part.role == "finished":
-                finished += value
-            else:
-                good += value
-    if window.engine.name == "otel":
-        bad = sum(v for k, v in _counts(change, "e2e").items() if dict(k[2]).get("error_type"))
-    if seen & {"finished", "succeeded"}:
-        window.counted_by = window.engine.finished or window.engine.succeeded
-        inside = bad if window.engine.within_finished else 0.0
-        window.completed = int(max(finished - inside, 0.0) if "finished" in seen else good)
+    engine = window.engine
+    tokens = [one for one in series if one.part.role == "tokens"]
+    window.tokens = _total(tokens) if tokens else None
+    outcomes = [one for one in series if one.part.role in ("finished", "succeeded", "failed")]
+    failed = [one for one in outcomes if engines.failed_series(one.part, one.labels)]
+    if engine.name == "otel":
+        failed = [one for one in _counted(series, "e2e") if one.of_errors]
+    window.failed = int(_total(failed))
+    good = [one for one in outcomes if not engines.failed_series(one.part, one.labels)]
+    if finished := [one for one in good if one.part.role == "finished"]:
+        inside = window.failed if engine.within_finished else 0
+        window.counted_by, window.completed = engine.finished, int(max(_total(finished) - inside, 0.0))
+    elif any(one.part.role == "succeeded" for one in outcomes):
+        window.counted_by, window.completed = engine.succeeded, int(_total(good))
     else:
         for metric in ("e2e", "ttft", "tpot"):
-            counted = [v for k, v in _counts(change, metric).items() if not dict(k[2]).get("error_type")]
-            if counted:
-                window.counted_by, window.completed = f"the {metric.upper()} histogram", int(sum(counted))
+            if counted := [one for one in _counted(series, metric) if not one.of_errors]:
+                window.counted_by, window.completed = f"the {metric.upper()} histogram", int(_total(counted))
                 break
-    window.failed = int(bad)
 
 
-def _counts(change: Mapping[Key, float], metric: str) -> dict[Key, float]:
-    """How many values each histogram of the metric holds: its bucket without an upper edge."""
-    return {
-        key: value
-        for key, value in change.items()
-        if key[1] == np.inf and (part := engines.part(key[0], key[2])) is not None and part.metric == metric
-    }
-
-
-def _histograms(window: Window, change: Mapping[Key, float]) -> None:
+def _histograms(window: Window, series: Sequence[_Series]) -> None:
     for metric in METRICS:
-        name = metric if _counts(change, metric) else _METRICS.get(metric, metric)
-        if (buckets := _buckets(window.engine, change, name)) is not None:
+        name = metric if _counted(series, metric) else _METRICS.get(metric, metric)
+        if (buckets := _buckets(window.engine, series, name)) is not None:
             window.buckets[metric] = buckets
-        total, n = _sum(change, name), sum(_counts(change, name).values())
-        if n and np.isfinite(total):
+        n, sums = _total(_counted(series, name)), [one for one in series if one.is_sum(name)]
+        total = _total(sums)
+        if n and total < 0:
+            raise Refused(f"the sum of {metric.upper()} fell while its count grew")
+        if n and sums and np.isfinite(total):
             window.means_s[metric] = total / n * window.engine.scale
-    window.old_tpot = bool(_counts(change, "tpot_old"))
-    window.single_token = _single(change)
-    off = sum(v for k, v in _counts(change, "ttft").items() if engines.not_streamed(k[2]))
-    window.unstreamed = int(off), int(sum(_counts(change, "ttft").values()))
+    window.old_tpot = bool(_counted(series, "tpot_old"))
+    single = _counted(series, "length", 1.0)
+    window.single_token = int(_total(single)) if single else None
+    first_tokens = _counted(series, "ttft")
+    off = _total(one for one in first_tokens if engines.not_streamed(one.labels))
+    window.unstreamed = int(off), int(_total(first_tokens))
 
 
-def _sum(change: Mapping[Key, float], metric: str) -> float:
-    parts = ((engines.part(key[0], key[2]), key, value) for key, value in change.items())
-    return sum(
-        value
-        for part, key, value in parts
-        if part and (part.role, part.metric) == ("sum", metric) and not dict(key[2]).get("error_type")
-    )
-
-
-def _buckets(engine: Engine, change: Mapping[Key, float], metric: str) -> Buckets | None:
+def _buckets(engine: Engine, series: Sequence[_Series], metric: str) -> Buckets | None:
     """Counts of all replicas, on the edges that all of them have: there the sum is exact."""
     curves: dict[tuple[str, Labels], dict[float, float]] = {}
-    for (name, le, labels), value in change.items():
-        part = engines.part(name, labels)
-        if part is None or (part.role, part.metric) != ("bucket", metric) or dict(labels).get("error_type"):
-            continue
-        assert le is not None
-        curves.setdefault((name, labels), {})[le] = value
+    for one in series:
+        if (one.part.role, one.part.metric) == ("bucket", metric) and not one.of_errors:
+            assert one.le is not None
+            curves.setdefault((one.name, one.labels), {})[one.le] = one.growth
     if not curves:
         return None
     edges = sorted(set.intersection(*(set(curve) for curve in curves.values())))
@@ -240,22 +249,8 @@ def _buckets(engine: Engine, change: Mapping[Key, float], metric: str) -> Bucket
     counts = np.diff(total, prepend=0.0)
     if (counts < 0).any():
         raise Refused(f"the buckets of {metric.upper()} contradict one another between the scrapes")
-    return Buckets(_seconds(engine, edges), counts.astype(np.int64))
-
-
-def _seconds(engine: Engine, edges: Sequence[float]) -> Floats:
-    units = np.array(edges, dtype=np.float64)
-    return (units + 1 if engine.floored else units) * engine.scale
-
-
-def _single(change: Mapping[Key, float]) -> int | None:
-    """Requests of one output token or none, where the engine has a bucket for them."""
-    found = [
-        value
-        for key, value in change.items()
-        if key[1] == 1.0 and (part := engines.part(key[0], key[2])) is not None and part.metric == "length"
-    ]
-    return int(sum(found)) if found else None
+    edges_s = (np.array(edges, dtype=np.float64) + (1.0 if engine.floored else 0.0)) * engine.scale
+    return Buckets(edges_s, counts.astype(np.int64))
 
 
 def _attempted(begin: Scrape | None, end: Scrape, group: Group, want: Wanted, alone: bool) -> int | None:

@@ -56,3 +56,4 @@ class Form(Struct, frozen=True):
     cannot: Mapping[str, str] = field(default_factory=dict)  # rule -> why this format cannot show it
     # Keys that alone say of a request or a run that it went wrong: without them nothing shows it.
     holds: frozenset[str] = frozenset()
+    attempted: str | None = None  # evidence.attempted of the policy: the gateway's counter of requests

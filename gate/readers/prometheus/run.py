@@ -1,21 +1,25 @@
-"""Windows -> Runs: who is missing, what may be judged, and what people must know."""
+"""Scrapes of one or several files -> windows -> what is told of each: who is missing, what may be judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import pairwise
 
 import numpy as np
-from msgspec.structs import replace
 
 from ... import units
-from ...model import METRICS, Buckets, Counts, Histogram, Load, Run, ToolReported
-from . import engines
+from ...model import METRICS, Buckets, Counts, Doubt, Histogram, Load, Summary, Why
+from ..source import Source
+from ..told import Told
+from . import engines, scrapes, windows
 from .engines import Labels
 from .scrapes import WHOLE, Scrape
 from .windows import Group, Window
 
+_HINT = "scrape /metrics of vLLM, SGLang, TensorRT-LLM, Triton or an OpenTelemetry GenAI server"
+_EVERY = (*METRICS, "error_rate")
 _TOLERANCE = 0.05  # a gateway that counts this much less than the engine finished counts something else
 
 _NO_COUNTER = (
@@ -30,11 +34,11 @@ _TOO_FEW = (
     "{} counts {} requests where the engine finished {}: it is not the counter of all requests;"
     " name the gateway's own in evidence.attempted"
 )
+_REFUSED = "the window is refused: {}; take scrapes of a steady fleet, or gate at the client"
 _HALF = (
     "a {} worker of a disaggregated deployment sees only its half of a request:"
     " scrape the router in front of it, or measure at the client"
 )
-_NOT_STREAMED = "no response was streamed, so TTFT is E2E: judge E2E, or ask for streams"
 _OLD_VLLM = (
     "vLLM of this version exports gaps between engine steps, and no TPOT of requests, which gaps never"
     " stand in for: upgrade the server, or measure at the client"
@@ -45,7 +49,83 @@ _SINCE_START = (
 )
 
 
-def check(scrape: Scrape) -> None:
+def decode_set(sources: Sequence[Source]) -> Iterator[tuple[Source, Told]]:
+    """The windows of all files together, one series a folder, each with the file in which it ends.
+
+    Raises InputError where there is none.
+    """
+    found = [pair for series in _series(sources) for pair in _windows(series)]
+    if not found:
+        raise sources[0].fail("no request finished between the scrapes", hint="scrape while there is traffic")
+    yield from found
+
+
+def _series(sources: Sequence[Source]) -> list[list[Scrape]]:
+    """Scrapes that follow one another, in order: of one folder, or of all when folders hold one each."""
+    folders: dict[str, list[Scrape]] = {}
+    for source in sorted(sources, key=lambda one: _natural(one.name)):
+        folder = str(source.path.parent) if source.path is not None else ""
+        folders.setdefault(folder, []).extend(_scrapes(source))
+    if any(len(scrapes_) == 1 for scrapes_ in folders.values()):
+        folders = {"": [scrape for scrapes_ in folders.values() for scrape in scrapes_]}
+    return [_in_order(scrapes_) for scrapes_ in folders.values()]
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """scrape-2 before scrape-10."""
+    return [(1, int(word), "") if word.isdecimal() else (0, 0, word) for word in re.split(r"(\d+)", name)]
+
+
+def _scrapes(source: Source) -> list[Scrape]:
+    want = scrapes.wanted(source)
+    found = scrapes.from_json(source, want) if source.shape == "object" else scrapes.from_text(source, want)
+    if not found:
+        raise source.fail("holds no sample", hint=_HINT)
+    return found
+
+
+def _in_order(found: list[Scrape]) -> list[Scrape]:
+    """By time where every scrape has one; answers to several queries at the same time are one scrape."""
+    if any(scrape.at is None for scrape in found):
+        return found
+    merged: dict[float, Scrape] = {}
+    for scrape in sorted(found, key=lambda one: one.at or 0.0):
+        assert scrape.at is not None
+        other = merged.setdefault(scrape.at, scrape)
+        if other is scrape:
+            continue
+        if any(other.values.get(key, value) != value for key, value in scrape.values.items()):
+            why = f"contradicts {other.source.name}: another value of the same series at the same time"
+            raise scrape.source.fail(why, hint="give the scrapes of one series, each once")
+        other.values |= scrape.values
+        other.starts |= scrape.starts
+    return list(merged.values())
+
+
+def _windows(series: Sequence[Scrape]) -> Iterator[tuple[Source, Told]]:
+    """Each window that is refused or saw a request, all at the load of the whole series."""
+    want = scrapes.wanted(series[0].source)
+    groups = windows.groups(series)
+    if not groups:
+        raise series[0].source.fail("holds no latency histogram of an engine that is known", hint=_HINT)
+    for scrape in series:
+        _check(scrape)
+    pairs = list(pairwise(series)) if len(series) > 1 else [(None, series[0])]
+    for group in groups:
+        alone = len(groups) == 1
+        every = [windows.between(begin, end, group, want, alone=alone) for begin, end in pairs]
+        busy = [window for window in every if not window.quiet]
+        clean = [window for window in busy if not window.refused]
+        uncounted = _unattempted(clean, series[0].source.attempted_counter)
+        lost = dict(zip(map(id, clean), _missing(clean), strict=True)) if not uncounted else {}
+        load, general = _load(every), _general(every, busy)
+        for window in busy:
+            told = _told(window, group, load, lost.get(id(window), 0), uncounted, general)
+            yield window.end.source, told
+            general = ()
+
+
+def _check(scrape: Scrape) -> None:
     """Raises InputError when the buckets of a histogram contradict one another or its count."""
     curves: dict[tuple[str, Labels], dict[float, float]] = {}
     for (name, le, labels), value in scrape.values.items():
@@ -61,23 +141,6 @@ def check(scrape: Scrape) -> None:
         if count != curve[np.inf]:
             why = f"contradicts itself: {family} counts {count:g}, its buckets hold {curve[np.inf]:g}"
             raise scrape.source.fail(why, hint=WHOLE)
-
-
-def make(windows: Sequence[Window], group: Group, counter: str | None) -> list[Run]:
-    """A Run for each window that is refused or saw a request, all at the load of the whole series."""
-    busy = [one for one in windows if not one.quiet]
-    missing = _missing([one for one in busy if not one.refused])
-    blind = _unattempted([one for one in busy if not one.refused], counter)
-    load = _load(windows)
-    found = []
-    for number, one in enumerate(busy):
-        lost = 0 if one.refused or blind else missing.pop(0)
-        run = _refused(one, group) if one.refused else _run(one, group, lost, blind)
-        notes = (*_when(one), *run.notes)
-        if number == 0:
-            notes += _general(windows, busy)
-        found.append(replace(run, load=load, notes=notes))
-    return found
 
 
 def _missing(windows: Sequence[Window]) -> list[int]:
@@ -117,46 +180,48 @@ def _load(windows: Sequence[Window]) -> Load | None:
 # ---- one window ---------------------------------------------------------------------------
 
 
-def _base(window: Window, group: Group, evidence: Histogram, counts: Counts) -> Run:
+def _told(
+    window: Window, group: Group, load: Load | None, lost: int, uncounted: str, general: tuple[str, ...]
+) -> Told:
     begin = window.begin.at if window.begin else None
-    at = begin if begin is not None else window.end.at
-    return Run(
-        input=window.end.source.name,
-        sha256=window.end.source.sha256,
+    failed = window.failed + lost
+    buckets, notes = _without_single_tokens(window)
+    off, n = window.unstreamed
+    return Told(
         format=f"prometheus {window.engine.name}",
         tool=window.engine.tool,
-        evidence=evidence,
-        counts=counts,
+        evidence=Histogram(buckets, _edges(buckets)),
+        retries=0,  # a request that is sent again is one more to the gateway
+        counts=Counts(window.completed + failed, window.completed, failed),
+        output_tokens=window.tokens,
         model=group[1],
+        load=load,
         duration_s=window.duration_s,
-        date=_clock(at)[:10] or None,
+        date=_clock(begin if begin is not None else window.end.at)[:10] or None,
         definitions=window.engine.definitions or {},
+        streamed=False if 0 < n == off else None,
+        stream_with="judge E2E, or ask for streams",
+        stated={metric: Summary(mean=mean) for metric, mean in window.means_s.items()},
+        method="mean = sum / count of the histogram",
+        doubts=tuple(_doubts(window, group, uncounted)),
+        notes=(*_when(window), *notes, *_failures(window, lost), *_counting(window), *general),
     )
 
 
-def _refused(window: Window, group: Group) -> Run:
-    """A window in which something was lost: it stays among the runs, so that nothing turns green."""
-    why = f"the window is refused: {window.refused}; take scrapes of a steady fleet, or gate at the client"
-    run = _base(window, group, Histogram({}), Counts(0, 0, 0))
-    return replace(run, unsuitable=dict.fromkeys((*METRICS, "error_rate"), why), notes=(why,))
-
-
-def _run(window: Window, group: Group, lost: int, blind: str) -> Run:
-    failed = window.failed + lost
-    counts = Counts(window.completed + failed, window.completed, failed)
-    buckets, notes = _without_single_tokens(window)
-    run = _base(window, group, Histogram(buckets, _edges(buckets)), counts)
-    return replace(
-        run,
-        total_output_tokens=window.tokens,
-        streaming=False if _all_unstreamed(window) else None,
-        tool_reported={
-            metric: ToolReported((), "mean = sum / count of the histogram", mean)
-            for metric, mean in window.means_s.items()
-        },
-        unsuitable=_unsuitable(window, group, blind),
-        notes=(*notes, *_failures(window, lost), *_counting(window)),
-    )
+def _doubts(window: Window, group: Group, uncounted: str) -> Iterator[Doubt]:
+    if window.refused:  # it stays among the runs, so that nothing turns green
+        yield Doubt(Why.UNREADABLE, _EVERY, _REFUSED.format(window.refused))
+        return
+    if group[2]:
+        yield Doubt(Why.UNREADABLE, _EVERY, _HALF.format(group[2]))
+    if uncounted:
+        yield Doubt(Why.COUNTS_UNKNOWN, _EVERY, uncounted)
+    for metric, why in (window.engine.no_metric or {}).items():
+        yield Doubt(Why.DEFINITION, (metric,), why)
+    if "tpot" not in window.buckets and window.old_tpot:
+        yield Doubt(Why.DEFINITION, ("tpot",), engines.SGLANG_OLD_TPOT)
+    elif "tpot" not in window.buckets and window.engine.name == "vllm" and "itl" in window.buckets:
+        yield Doubt(Why.ABSENT, ("tpot",), _OLD_VLLM)
 
 
 def _without_single_tokens(window: Window) -> tuple[Mapping[str, Buckets], tuple[str, ...]]:
@@ -176,26 +241,6 @@ def _without_single_tokens(window: Window) -> tuple[Mapping[str, Buckets], tuple
     return {**window.buckets, "tpot": Buckets(tpot.edges_s, counts, out)}, (why,)
 
 
-def _unsuitable(window: Window, group: Group, blind: str) -> dict[str, str]:
-    if group[2]:
-        return dict.fromkeys((*METRICS, "error_rate"), _HALF.format(group[2]))
-    if blind:
-        return dict.fromkeys((*METRICS, "error_rate"), blind)
-    why = dict(window.engine.no_metric or {})
-    if "tpot" not in window.buckets and window.old_tpot:
-        why["tpot"] = engines.SGLANG_OLD_TPOT
-    elif "tpot" not in window.buckets and window.engine.name == "vllm" and "itl" in window.buckets:
-        why["tpot"] = _OLD_VLLM
-    if _all_unstreamed(window):
-        why |= {"ttft": _NOT_STREAMED, "itl": _NOT_STREAMED}
-    return why
-
-
-def _all_unstreamed(window: Window) -> bool:
-    off, n = window.unstreamed
-    return 0 < n == off
-
-
 def _edges(buckets: Mapping[str, Buckets]) -> str:
     """What would decide: the two edges around each metric's P99."""
     named = []
@@ -213,12 +258,14 @@ def _edges(buckets: Mapping[str, Buckets]) -> str:
 
 
 def _failures(window: Window, lost: int) -> tuple[str, ...]:
-    said = []
+    kinds = []
     if window.failed:
-        said.append(f"{window.failed} aborted or failed in the engine, some of which its histograms may hold")
+        kinds.append(
+            f"{window.failed} aborted or failed in the engine, some of which its histograms may hold"
+        )
     if lost:
-        said.append(f"{lost} counted by the gateway and never finished by the engine")
-    return (f"{window.failed + lost} failed: {'; '.join(said)}",) if said else ()
+        kinds.append(f"{lost} counted by the gateway and never finished by the engine")
+    return (f"{window.failed + lost} failed: {'; '.join(kinds)}",) if kinds else ()
 
 
 def _counting(window: Window) -> tuple[str, ...]:
