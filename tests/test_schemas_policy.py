@@ -64,17 +64,22 @@ workload:
   interaction: {is: voice, level: warn}
   load: {request_rate: 2.5 req/s, sweep: [50%, 150 %], level: warn}
   input_tokens: {mean: 10.5, stddev: 0, level: info}
+  output_tokens: {mean: 150, stddev: 50, tolerance: 100%}
 slo:
   ttft: {p99: [1s, {max: 2 s, when: output_tokens<300}], p99.9: 3min, mean: {max: 300ms, level: info}}
   tpot: {p99: {max: 250us, level: warn}, mean: 20ms}
   itl: {p0.5: {max: 5ms, level: info}}
 goodput: {min: 99.9 %, level: warn, request: {tpot: [25ms], e2e: {max: 3s, when: input_tokens > 5}}}
-limits: {error_rate: {max: 0%, level: warn}, headroom: {max_drop: 0pt, to: 150%}}
+limits:
+  error_rate: {max: 0%, level: warn}
+  headroom: {max_drop: 0pt, to: 150%}
+  throughput: {min: 1 tok/s, level: info}
 regression: {tpot: {p50: {max: 5%, and_at_least: 1ms, level: warn}}, required: true}
 evidence:
   confidence: 99.99%
   decide: point
   runs: {min: 5, level: warn}
+  requests_per_run: {min: 100, level: warn}
   tool: {name: vllm, version: required}
   prompts: {is: varied, level: info}
   warmup: 50
