@@ -128,6 +128,13 @@ def test_what_the_tool_says_of_its_own_reports_is_believed(tmp_path: Path) -> No
         assert "validation.json: counts do not reconcile" in run.doubted["e2e"]
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"global": {"errors": []}}', '{"global": null, "reports": {}}'])
+def test_a_word_of_the_tool_that_is_cut_short_is_no_good_word(tmp_path: Path, text: str) -> None:
+    (tmp_path / "validation.json").write_text(text)
+    run = one(written(tmp_path / STAGE.format(0), aggregate()))
+    assert [doubt.code for doubt in run.doubts] == [Why.TOOL_SAYS_INVALID]
+
+
 # ---- contradictions -------------------------------------------------------------------------------
 
 

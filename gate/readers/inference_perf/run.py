@@ -102,12 +102,22 @@ def facts_of(source: Source, config: Any, index: int) -> dict[str, Any]:
     day = re.search(r"^\s+start: '?(\d{4}-\d\d-\d\d)T", partial.head, re.MULTILINE) if partial else None
     model = at(config, "server", "model_name")
     facts = {"model": model if isinstance(model, str) else None, "date": day[1] if day else None}
-    file = kinds.beside(source, KINDS, "validation.json") or source.beside("validation.json")
-    if file is None or file.shape != "object" or not {"global", "reports"} <= file.keys:
-        return facts
-    groups = [file.doc.any("global"), *file.doc.mapping("reports").values()]
-    errors = [str(at(error, "message")) for group in groups for error in at(group, "errors") or ()]
-    return facts | {"valid": not errors, "invalid_because": f"validation.json: {'; '.join(errors[:3])}"}
+    return facts | _verdict(
+        kinds.beside(source, KINDS, "validation.json") or source.beside("validation.json")
+    )
+
+
+def _verdict(file: Source | None) -> dict[str, Any]:
+    """The tool's own word on its reports; one that is cut or edited is no good word."""
+    if file is None:
+        return {}
+    whole = file.shape == "object"
+    groups = [file.doc.any("global"), *file.doc.mapping("reports").values()] if whole else [None]
+    listed = [at(group, "errors") for group in groups]
+    if not whole or "reports" not in file.keys or not all(isinstance(errors, list) for errors in listed):
+        return {"valid": False, "invalid_because": "its validation.json is not as inference-perf writes it"}
+    errors = [str(at(error, "message")) for each in listed for error in each]
+    return {"valid": not errors, "invalid_because": f"validation.json: {'; '.join(errors[:3])}"}
 
 
 def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[str, Any]:
