@@ -121,7 +121,7 @@ def test_facts_of_the_run_are_read() -> None:
 
 def test_early_stopping_estimates_are_shown_beside_the_percentiles() -> None:
     notes = read(CASES / "typical" / "performance" / "result_summary.json").notes
-    assert any("early-stopping estimates of P99 instead: TTFT 545.7 ms, TPOT 31.97 ms" in n for n in notes)
+    assert any("early-stopping P99 instead: TTFT 545.7 ms, TPOT 31.97 ms" in n for n in notes)
     # Under 662 samples there is none: null, which is not a value and not a pass.
     notes = read(CASES / "small" / "result_summary.json").notes
     assert any("TTFT none (under 662 samples)" in note for note in notes)

@@ -1,9 +1,7 @@
 """MLPerf Endpoints (mlcommons/endpoints, `inference-endpoint`): events.jsonl and result_summary.json.
 
-events.jsonl has every request, without token counts. A summary is read as percentiles and not as
-histograms, though it has both: a percentile decides P50 to P99.9 at any bound, while its 30 buckets
-decide a bound only on their edges, which follow each run's own minimum and maximum, so that no two
-runs share an edge to compare at. Its buckets still say how many values stand behind each metric.
+A summary is read as percentiles and not as histograms, though it has both: its 30 buckets decide a bound only
+on their edges, which follow each run's own range, so that no two runs share one.
 """
 
 from __future__ import annotations
@@ -87,6 +85,11 @@ def decode(source: Source, /) -> Sequence[Told]:
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
     """Summaries whose events are there too, printed reports, digests and snapshots."""
-    from . import run
+    return kinds.companions(sources, KINDS, _same)
 
-    return kinds.companions(sources, KINDS, run.same)
+
+def _same(events: Source, summary: Source) -> bool:
+    """Whether a summary is of the run of these events: beside them, or in performance/."""
+    if events.path is None or summary.path is None:
+        return False
+    return summary.path.parent in (events.path.parent, events.path.parent / "performance")

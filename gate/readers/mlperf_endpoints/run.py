@@ -8,17 +8,19 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from ...errors import InputError
 from ...model import Aggregate, Counts, Doubt, Evidence, Load, Summary, Why
-from .. import kinds
+from .. import kinds, tables
 from ..ladders import ladder
-from ..source import Source
+from ..source import Doc, Source
 from ..told import Counted, Told
 from . import EVENTS, KINDS, NAME, SUMMARY, TITLE, events
 
 METHOD = 'numpy "lower": sorted[floor(p * (n - 1))] over all completes, failed ones included'
 _MANY_TOKENS = 1e7  # a mean above this is no number of tokens
 _WHOLE = "run the benchmark again, or copy the file whole"
-_NO_GAPS = "gaps between chunks are in events.jsonl alone, and only with client.stream_all_chunks"
+_GAPS = "gaps between chunks are in events.jsonl alone, and only with client.stream_all_chunks"
+_NO_GAPS = Doubt(Why.NO_GAPS, ("itl",), _GAPS)
 _NO_TPOT = (
     "events.jsonl has the text of an answer and no token counts; give performance/result_summary.json alone"
     " for the tool's TPOT percentiles"
@@ -67,7 +69,7 @@ class _Summary(msgspec.Struct):
     """result_summary.json, by metric under our names too."""
 
     n_samples_issued: _Count
-    n_samples_completed: _Count
+    n_samples_completed: _Count  # failed ones too: the tool emits the error, then the completion
     n_samples_failed: _Count
     ttft: _Block
     tpot: _Block
@@ -83,24 +85,13 @@ class _Summary(msgspec.Struct):
     run_config: _Config | None = None
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """Issued, completed, failed. Failed ones complete too: the tool emits the error, then that."""
-        return self.n_samples_issued, self.n_samples_completed, self.n_samples_failed
-
-    @property
     def blocks(self) -> dict[str, _Block]:
         """Those of which the tool recorded a value, by metric."""
         named = {"ttft": self.ttft, "tpot": self.tpot, "e2e": self.latency}
         return {metric: block for metric, block in named.items() if block.percentiles}
 
 
-class _Digest(msgspec.Struct):
-    """run_metadata.json, of which a submission is made: what older summaries do not state."""
-
-    measured_total_requests: int | None = None
-    concurrency: int | None = None
-    run_date: str | None = None
-    node_config: str | None = None
+_NONE = _Summary(0, 0, 0, _Block(), _Block(), _Block())
 
 
 def decode(source: Source) -> Told:
@@ -113,30 +104,25 @@ def decode(source: Source) -> Told:
     return _summary(source)
 
 
-def same(session: Source, summary: Source) -> bool:
-    """Whether a summary is of the run of these events: beside them, or in performance/."""
-    if session.path is None or summary.path is None:
-        return False
-    return summary.path.parent in (session.path.parent, session.path.parent / "performance")
-
-
 def _events(source: Source) -> Told:
     session, other = events.read(source), _summary_of(source)
-    summary = _decoded(other) if other is not None else None
-    if other is not None and summary is not None and summary.n_samples_issued != session.issued:
-        why = f"{session.issued} samples issued here, {summary.n_samples_issued} there"
+    summary, rows = _decoded(other) if other is not None else _NONE, session.rows(gaps=source.gaps)
+    if other is not None and summary.n_samples_issued != len(session.measured):
+        why = f"{len(session.measured)} samples issued here, {summary.n_samples_issued} there"
         raise source.fail(f"contradicts {other.name}: {why}", hint="keep the files of one run together")
-    no_gaps = () if session.has_gaps else (Doubt(Why.NO_GAPS, ("itl",), _NO_GAPS),)
+    ends = [session.complete[uuid] for uuid in session.measured & session.complete.keys()]
+    window = max(ends) - min(session.issued[uuid] for uuid in session.measured) if ends else 0
+    has_gaps = any(len(times) > 1 for times in session.chunks.values())
     return replace(
-        _told(source, summary, "events", session.rows, session.rows.counts),
-        counted=None if summary is None else Counted(failed=summary.n_samples_failed),
-        duration_s=session.duration_s,
-        has_gaps=session.has_gaps,
-        characters=session.characters,
-        valid=False if session.interrupted else None,
+        _told(source, summary, "events", rows, rows.counts),
+        counted=None if other is None else Counted(failed=summary.n_samples_failed),
+        duration_s=window / 1e9 if window > 0 else None,
+        has_gaps=has_gaps,
+        characters=tables.column(session.characters.get(uuid, 0) for uuid in session.issued),
+        valid=False if "session.interrupted" in session.marks else None,
         invalid_because="interrupted: what it finished is no fair sample",
-        messages=session.errors,
-        doubts=(Doubt(Why.ABSENT, ("tpot",), _NO_TPOT), *no_gaps),
+        messages=[session.errors.get(uuid, "") for uuid in session.issued],
+        doubts=(Doubt(Why.ABSENT, ("tpot",), _NO_TPOT), *(() if has_gaps else (_NO_GAPS,))),
     )
 
 
@@ -144,11 +130,12 @@ def _summary_of(source: Source) -> Source | None:
     folders = () if source.path is None else (source.path.parent, source.path.parent / "performance")
     paths = (folder / name for folder in folders for name in ("result_summary.json", "results_summary.json"))
     beside = (Source(path, str(path)) for path in paths if path.is_file())
-    return next((other for other in beside if kinds.kind_of(other, KINDS) is SUMMARY), None)
+    known = (other for other in beside if kinds.kind_of(other, KINDS) is SUMMARY and other.shape == "object")
+    return next(known, None)
 
 
 def _decoded(source: Source) -> _Summary:
-    (summary,) = next(source.rows(_Summary))
+    summary = source.whole(_Summary)
     for block in (summary.ttft, summary.tpot, summary.latency):
         if block.histogram is not None and len(block.histogram.counts) != len(block.histogram.buckets):
             raise source.fail("a histogram's buckets and counts have different lengths", hint=_WHOLE)
@@ -163,11 +150,11 @@ def _summary(source: Source) -> Told:
     # Its "lower" percentiles lie within what linear ones allow.
     statistics = {metric: block.summary for metric, block in summary.blocks.items()}
     evidence = Aggregate(statistics, "linear", settled_by="events.jsonl")
-    told = _told(source, summary, "summary", evidence, counts)
-    doubts = [Doubt(Why.NO_GAPS, ("itl",), _NO_GAPS)]
+    doubts = [_NO_GAPS]
     if 0 < (n := summary.tpot.n) < counts.completed:
         why = f"{n:,} values stand behind TPOT, but {counts.completed:,} samples completed"
         doubts.append(Doubt(Why.POPULATION, ("tpot",), f"{why}: answers of one chunk have none"))
+    told = _told(source, summary, "summary", evidence, counts)
     return replace(
         told,
         counts=counts,
@@ -180,7 +167,11 @@ def _summary(source: Source) -> Told:
 
 
 def _counts(source: Source, summary: _Summary) -> Counts:
-    issued, completes, failed = summary.counts
+    issued, completes, failed = (
+        summary.n_samples_issued,
+        summary.n_samples_completed,
+        summary.n_samples_failed,
+    )
     if issued == 0:
         raise source.fail("holds no sample", hint="run the benchmark again")
     if completes > issued or failed > issued:
@@ -192,95 +183,82 @@ def _counts(source: Source, summary: _Summary) -> Counts:
 
 
 def _notes(summary: _Summary, counts: Counts) -> Iterator[str]:
-    issued, completes, failed = summary.counts
+    issued, completes, failed = (
+        summary.n_samples_issued,
+        summary.n_samples_completed,
+        summary.n_samples_failed,
+    )
     if failed or issued != completes:
         yield (
             f"{counts.failed} failed: the tool counts {issued} issued, {completes} completed (failed ones"
             f" included) and {failed} failed; slo-gate counts {counts.completed} completed: no answer is a"
             " failure too"
         )
-    shown = []
-    for metric, block in summary.blocks.items():
-        if block.early_stopping_percentiles:
-            value = block.early_stopping_percentiles.get("99.0")
-            text = "none (under 662 samples)" if value is None else f"{value / 1e6:.4g} ms"
-            shown.append(f"{metric.upper()} {text}")
-    if shown:  # not the percentile, but its conservative estimate
-        estimates = ", ".join(shown)
-        yield f"MLPerf's submission checker takes the early-stopping estimates of P99 instead: {estimates}"
+    estimates = [
+        f"{metric.upper()} {'none (under 662 samples)' if value is None else f'{value / 1e6:.4g} ms'}"
+        for metric, block in summary.blocks.items()
+        if (value := block.early_stopping_percentiles.get("99.0", 0.0)) != 0.0
+    ]
+    if estimates:  # not the percentile, but its conservative estimate
+        yield f"MLPerf's submission checker takes the early-stopping P99 instead: {', '.join(estimates)}"
     window_ns, qps = summary.legacy_loadgen_window_duration_ns, summary.qps
     if window_ns is not None and qps is not None:
         why = f"is (completed - 1) / {window_ns / 1e9:.4g} s, the window to the end of the last-issued sample"
         yield f"the tool's {qps:.4g} req/s {why}; slo-gate divides by the whole run"
 
 
-def _told(source: Source, summary: _Summary | None, kind: str, evidence: Evidence, counts: Counts) -> Told:
+def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, counts: Counts) -> Told:
     """What is true of both files."""
-    digest = _digest(source, counts.attempted)
-    load, why = _load(summary, digest)
-    tokens = summary.output_sequence_lengths if summary is not None else None
-    notes: tuple[str, ...] = () if load is not None else (why,)
+    beside = source.beside("run_metadata.json")  # a submission's digest: what older summaries do not state
+    digest = Doc(source, {})
+    if beside is not None and beside.shape == "object":
+        digest = beside.doc if beside.doc.count("measured_total_requests") == counts.attempted else digest
+    load, why = _load(summary, digest.count("concurrency"))
+    notes, tokens = [why] if load is None else [], summary.output_sequence_lengths
     if tokens is not None and tokens.avg is not None and not 0 <= tokens.avg <= _MANY_TOKENS:
-        notes += (
-            f"output_sequence_lengths says {tokens.avg:.4g} tokens a sample, which cannot be: not used",
-        )
-        tokens = None
+        why = f"output_sequence_lengths says {tokens.avg:.4g} tokens a sample, which cannot be: not used"
+        notes, tokens = [*notes, why], None
     tokens = tokens if tokens is not None and tokens.n == counts.completed else None
-    version = summary.version if summary is not None else None
+    sha = f" ({summary.git_sha})" if summary.git_sha else ""
     return Told(
         format=f"{NAME} {kind}",
         tool=TITLE,
         evidence=evidence,
         retries=0,  # its worker writes each request once
-        version=f"{version} ({summary.git_sha})" if version and summary and summary.git_sha else version,
+        version=f"{summary.version}{sha}" if summary.version else None,
         model=_model(source),
-        hardware=digest.node_config,
+        hardware=digest.text("node_config"),
         load=load,
-        date=digest.run_date,
+        date=digest.text("run_date"),
         output_tokens=tokens.total if tokens is not None else None,
         fewest_tokens=tokens.min if tokens is not None else None,
         stream_with="run with model_params.streaming on",
-        stated={metric: block.summary for metric, block in summary.blocks.items()} if summary else {},
+        stated={metric: block.summary for metric, block in summary.blocks.items()},
         method=METHOD,
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
-def _digest(source: Source, issued: int) -> _Digest:
-    """The digest beside a result, if it is of the same run. Raises InputError when it is broken."""
-    other = source.beside("run_metadata.json")
-    if other is None or other.shape != "object":
-        return _Digest()
-    (digest,) = next(other.rows(_Digest))
-    return digest if digest.measured_total_requests == issued else _Digest()
-
-
-def _load(summary: _Summary | None, digest: _Digest) -> tuple[Load | None, str]:
-    """The load point by run_config, else by the digest; else a note that says so."""
-    config = summary.run_config if summary is not None else None
-    pattern = config.load_pattern if config is not None else None
-    if pattern is None:
-        known = digest.concurrency is not None and digest.concurrency > 0
-        why = "the load is not stated (--set concurrency=N or request_rate=X)"
-        return (Load(concurrency=digest.concurrency) if known else None), why
-    rate, slots = pattern.target_qps, pattern.target_concurrency
-    if pattern.type == "poisson" and rate is not None and 0 < rate < 1e12:
-        return Load(request_rate=rate), ""
-    if slots is not None and slots > 0:
-        return Load(concurrency=slots), ""
-    why = f'the load pattern "{pattern.type}" states neither a rate nor a concurrency'
-    return (Load(burst=True) if pattern.type == "max_throughput" else None), why
+def _load(summary: _Summary, slots: int | None) -> tuple[Load | None, str]:
+    """The load point by run_config, else by the slots of the digest; else why there is none."""
+    pattern = summary.run_config.load_pattern if summary.run_config is not None else None
+    why = "the load is not stated (--set concurrency=N or request_rate=X)"
+    if pattern is not None:
+        rate, slots = pattern.target_qps, pattern.target_concurrency
+        if pattern.type == "poisson" and rate is not None and 0 < rate < 1e12:
+            return Load(request_rate=rate), ""
+        why = f'the load pattern "{pattern.type}" states neither a rate nor a concurrency'
+        if pattern.type == "max_throughput" and not slots:
+            return Load(burst=True), ""
+    return (Load(concurrency=slots) if slots is not None and slots > 0 else None), why
 
 
 def _model(source: Source) -> str | None:
     """By config.yaml, beside the file or one folder up, where it can be read."""
-    import yaml  # only here: no other file of this tool is YAML
-
     for folder in () if source.path is None else list(source.path.parents)[:2]:
         try:
-            config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-            name = config["model_params"]["name"]
-        except (OSError, ValueError, yaml.YAMLError, RecursionError, KeyError, TypeError, IndexError):
+            name = Source(folder / "config.yaml", "config.yaml").yaml()["model_params"]["name"]
+        except (InputError, LookupError, TypeError):
             continue
         if isinstance(name, str):
             return name
