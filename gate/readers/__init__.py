@@ -7,7 +7,7 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from . import (
     guidellm,
     inference_perf,
     inferencex,
+    kinds,
     llm_load_test,
     llmd,
     llmeter,
@@ -42,48 +43,23 @@ from . import (
 from .card import Format
 from .source import Source
 
-if TYPE_CHECKING:
-    from .told import Told
-
 
 class Reader(Protocol):
-    """A reader's card, asked at every start; mypy checks each package in READERS against it."""
+    """A reader's card, asked at every start; mypy checks each package in READERS against it.
 
+    Beside these it has `KINDS` (gate/readers/kinds.py), from which follows which files it knows and which of
+    them belong together; or, where that is not enough, `sniff(source) -> bool` and `companions(sources) ->
+    Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives a Told or several, or
+    `decode_set(sources)`: pairs of a source and its Told, for files that are runs only together. They raise
+    InputError for a file that is broken, holds no run or cannot be true.
+    """
+
+    __name__: str
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
     SIDE_FILES: Mapping[str, str]  # file name pattern -> what it is, when it is not a result
     FORMATS: Sequence[Format]  # each kind of file it reads: docs/readers.md is made from them
     DEFINITIONS: Mapping[str, str]  # metric -> what the tool calls it, and its own formula
-
-    def sniff(self, source: Source, /) -> bool:
-        """Whether the file is this tool's, by its content. Raises InputError only if unreadable."""
-
-    def companions(self, sources: Sequence[Source], /) -> Mapping[Source, str]:
-        """Of the files this reader claimed, those another one already covers, and why."""
-
-
-@runtime_checkable
-class Decoder(Reader, Protocol):
-    """A reader that tells what its files say; `settle` makes the runs."""
-
-    def decode(self, source: Source, /) -> Iterable[Told]:
-        """What the file tells of each run. Raises InputError when it holds none or is broken."""
-
-
-@runtime_checkable
-class RunReader(Reader, Protocol):
-    """A reader that still makes its runs itself."""
-
-    def read(self, source: Source, /) -> Sequence[Run]:
-        """The runs in the file. Raises InputError when it holds none or contradicts itself."""
-
-
-@runtime_checkable
-class SetDecoder(Reader, Protocol):
-    """A reader whose runs come from several files together: scrapes of counters give differences."""
-
-    def decode_set(self, sources: Sequence[Source], /) -> Iterable[tuple[Source, Told]]:
-        """What these files tell of each run, with the one it is named after. Raises like `decode`."""
 
 
 READERS: tuple[Reader, ...] = (
@@ -203,47 +179,76 @@ def _twin(source: Source, same_size: list[Source]) -> Source | None:
 
 def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Iterable[Run]:
     reader = group[0][0]
-    covered = reader.companions([source for _, source in group])
-    if isinstance(reader, SetDecoder):
-        for source, why in covered.items():
-            notes.append(f"{source.name}: not counted, {why}")
-        yield from runs_of_set(reader, [source for _, source in group if source not in covered])
-        for _, source in group:
-            source.progressed()
-        return
-    for _, source in group:
-        if source in covered:
-            notes.append(f"{source.name}: not counted, {covered[source]}")
-        else:
-            for run in runs_of(reader, source):
-                yield replace(run, content_sha256=source.content_sha256)
+    covered = companions(reader, [source for _, source in group])
+    notes += [f"{source.name}: not counted, {covered[source]}" for _, source in group if source in covered]
+    left = [source for _, source in group if source not in covered]
+    if _has(reader, "decode_set"):
+        yield from runs_of_set(reader, left)
+        left = []
+    for source in left:
+        for run in runs_of(reader, source):
+            yield replace(run, content_sha256=source.content_sha256)
         source.progressed()
+    for _, source in group:
+        source.progressed()
+
+
+def _has(reader: Reader, name: str) -> Any:
+    """What a reader has under this name, on its card or in its module `run`; None where it has it not."""
+    found = getattr(reader, name, None)
+    return found if found is not None else getattr(_run_module(reader), name, None)
+
+
+def _run_module(reader: Reader) -> object:
+    from importlib import import_module
+
+    try:
+        return import_module(f"{reader.__name__}.run")  # what decodes is imported where a file is read
+    except ModuleNotFoundError:
+        return None
+
+
+def knows(reader: Reader, source: Source) -> bool:
+    """Whether the file is this reader's, by its content. Raises InputError only if it cannot be read."""
+    own: Callable[[Source], bool] | None = getattr(reader, "sniff", None)
+    return own(source) if own else kinds.kind_of(source, reader.KINDS) is not None  # type: ignore[attr-defined]
+
+
+def companions(reader: Reader, sources: Sequence[Source]) -> Mapping[Source, str]:
+    """Of the files that this reader claimed, those that another one already covers, and why."""
+    if own := _has(reader, "companions"):
+        covered: Mapping[Source, str] = own(sources)
+        return covered
+    listed: Sequence[kinds.Kind] | None = getattr(reader, "KINDS", None)
+    if listed is None:
+        return {}
+    same = _has(reader, "same")
+    return kinds.companions(sources, listed, same) if same else kinds.companions(sources, listed)
 
 
 def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
     """The runs of one file. Raises InputError when it holds none or contradicts itself."""
-    if isinstance(reader, RunReader):
-        return reader.read(source)
-    if isinstance(reader, SetDecoder):
+    if (decode := _has(reader, "decode")) is None:
         return runs_of_set(reader, [source])
-    assert isinstance(reader, Decoder)
-    from .settle import refuse_repetitions, settle_all  # where a file is read: costs start-up time
+    from .settle import refuse_repetitions, settle_all  # as above: costs start-up time
+    from .told import Told
 
     refuse_repetitions(source, source.keys | source.yaml_keys)
-    return settle_all(source, reader, reader.decode(source))
+    told = decode(source)
+    return settle_all(source, reader, (told,) if isinstance(told, Told) else told)
 
 
-def runs_of_set(reader: SetDecoder, sources: Sequence[Source]) -> Sequence[Run]:
+def runs_of_set(reader: Reader, sources: Sequence[Source]) -> Sequence[Run]:
     """The runs of several files together. Raises InputError like `runs_of`."""
     from .settle import settle  # as above
 
-    return [settle(source, reader, told) for source, told in reader.decode_set(sources)]
+    return [settle(source, reader, told) for source, told in _has(reader, "decode_set")(sources)]
 
 
 def claim(source: Source) -> Reader:
     """The one reader that knows the file. Raises InputError when none or several do."""
-    claims = [reader for reader in READERS if reader is not FALLBACK and reader.sniff(source)]
-    if not claims and FALLBACK.sniff(source):
+    claims = [reader for reader in READERS if reader is not FALLBACK and knows(reader, source)]
+    if not claims and knows(FALLBACK, source):
         return FALLBACK
     if len(claims) == 1:
         return claims[0]

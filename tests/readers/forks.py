@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Run, Status
-from gate.readers import READERS, runs_of
+from gate.readers import READERS, knows, runs_of
 from gate.readers.source import Source
 
 EXACT = 1e-12
@@ -28,7 +28,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 def read(reader: ModuleType, path: Path, *, gaps: bool = False) -> list[Run]:
     opened = source(path, gaps=gaps)
-    assert reader.sniff(opened)
+    assert knows(reader, opened)
     return list(runs_of(reader, opened))
 
 
@@ -132,7 +132,7 @@ def assert_input_error_or_consistent(reader: ModuleType, path: Path, *, gaps: bo
     refused: InputError | None = None
     runs: Sequence[Run] = ()
     try:
-        runs = runs_of(reader, opened) if reader.sniff(opened) else ()
+        runs = runs_of(reader, opened) if knows(reader, opened) else ()
     except InputError as error:
         refused = error
     for run in runs:
@@ -149,11 +149,11 @@ def claimed(reader: ModuleType, shared: Path) -> set[str]:
             continue
         opened = source(path)
         try:
-            mine = reader.sniff(opened)
+            mine = knows(reader, opened)
         except InputError:
             continue  # a file that is broken belongs to nobody
         if mine:
-            assert not [r.NAME for r in others if r.sniff(opened)], path
+            assert not [r.NAME for r in others if knows(r, opened)], path
             found.add(str(path.relative_to(shared)))
     return found
 

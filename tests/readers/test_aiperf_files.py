@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run, Why
-from gate.readers import aiperf, runs_of
+from gate.readers import aiperf, companions, knows, runs_of
 from gate.readers.source import Source
 from tests.readers.test_aiperf import HERE, made, read, records, row, rows, said, source
 
@@ -29,10 +29,10 @@ def write(path: Path, document: object) -> Path:
 
 def covered(folder: Path) -> dict[str, str]:
     sources = [source(path) for path in sorted(folder.rglob("profile_export*"))]
-    claimed = [one for one in sources if aiperf.sniff(one)]
+    claimed = [one for one in sources if knows(aiperf, one)]
     assert len(claimed) == len(sources)
     return {
-        str(one.path.relative_to(folder)): why for one, why in aiperf.companions(claimed).items() if one.path
+        str(one.path.relative_to(folder)): why for one, why in companions(aiperf, claimed).items() if one.path
     }
 
 
@@ -61,7 +61,7 @@ def test_a_prefix_of_the_users_keeps_a_run_together(tmp_path: Path, aggregate: s
     run = read(tmp_path / "nightly.jsonl.gz")
     assert run.load == Load(concurrency=6)
     both = [source(path) for path in sorted(tmp_path.iterdir())]
-    assert [one.name for one in aiperf.companions(both)] == [aggregate]
+    assert [one.name for one in companions(aiperf, both)] == [aggregate]
 
 
 def test_two_runs_of_one_job_are_two_runs(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_two_runs_of_one_job_are_two_runs(tmp_path: Path) -> None:
 )
 def test_a_side_file_alone_is_no_result(tmp_path: Path, document: dict[str, Any]) -> None:
     path = write(tmp_path / "renamed.json", document)
-    assert aiperf.sniff(source(path))
-    assert aiperf.companions([source(path)]) == {}
+    assert knows(aiperf, source(path))
+    assert companions(aiperf, [source(path)]) == {}
     with pytest.raises(InputError, match="not a result"):
         runs_of(aiperf, source(path))
 
@@ -488,7 +488,7 @@ def test_only_its_own_files_are_claimed(shared: Path) -> None:
         ours = path.name.startswith("profile_export") and "aiperf-0.13.0" in path.parts
         ours |= "public-results" in path.parts and path.parent.name == "aiperf"
         try:
-            assert aiperf.sniff(source(path)) == ours, path
+            assert knows(aiperf, source(path)) == ours, path
         except InputError:
             assert not ours, path
 
@@ -551,7 +551,7 @@ def consistent(path: Path) -> None:
     refusal: InputError | None = None
     runs: Sequence[Run] = []
     try:
-        runs = runs_of(aiperf, one) if aiperf.sniff(one) else []
+        runs = runs_of(aiperf, one) if knows(aiperf, one) else []
     except InputError as error:
         refusal = error
     assert refusal is None or (refusal.message and refusal.where.startswith(path.name))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status, Why
-from gate.readers import evalscope, runs_of
+from gate.readers import companions, evalscope, knows, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -43,7 +43,7 @@ def database(folder: Path) -> Path:
 
 def read(path: Path, *, gaps: bool = False) -> Run:
     opened = source(path, gaps=gaps)
-    assert evalscope.sniff(opened)
+    assert knows(evalscope, opened)
     (run,) = runs_of(evalscope, opened)
     return run
 
@@ -434,11 +434,11 @@ def test_the_oldest_files_call_gaps_tpot(tmp_path: Path) -> None:
 def test_the_database_covers_what_lies_beside_it() -> None:
     files = [source(path) for path in sorted(TYPICAL.iterdir())]
     assert len(files) == 4
-    covered = evalscope.companions(files)
+    covered = companions(evalscope, files)
     assert {file.name for file in files if file not in covered} == {"benchmark_data.db.gz"}
     pair = [file for file in files if "summary" in file.name or "percentile" in file.name]
-    assert [file.name for file in evalscope.companions(pair)] == ["benchmark_percentile.json"]
-    assert evalscope.companions(pair[:1]) == {}
+    assert [file.name for file in companions(evalscope, pair)] == ["benchmark_percentile.json"]
+    assert companions(evalscope, pair[:1]) == {}
 
 
 def test_rows_of_another_run_than_the_summary_are_an_error(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     claimed = set()
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
-            if path.is_file() and evalscope.sniff(source(path)):
+            if path.is_file() and knows(evalscope, source(path)):
                 claimed.add(path)
     expected = set((shared / "results").glob("evalscope-*/**/benchmark_*"))
     assert len(expected) == 16
@@ -471,7 +471,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 
 def test_a_database_cut_short_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / "benchmark_data.db")
-    assert evalscope.sniff(file)
+    assert knows(evalscope, file)
     with pytest.raises(InputError, match="damaged or cut short"):
         runs_of(evalscope, file)
 

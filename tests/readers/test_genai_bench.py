@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Load, Requests, Run, Status, Why
-from gate.readers import genai_bench, runs_of
+from gate.readers import companions, genai_bench, knows, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -35,7 +35,7 @@ def run_file(case: str) -> Path:
 
 def read(path: Path) -> Run:
     opened = source(path)
-    assert genai_bench.sniff(opened)
+    assert knows(genai_bench, opened)
     (run,) = runs_of(genai_bench, opened)
     return run
 
@@ -316,7 +316,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     claimed = set()
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
-            if path.is_file() and genai_bench.sniff(source(path)):
+            if path.is_file() and knows(genai_bench, source(path)):
                 claimed.add(path)
     expected = set((shared / "results").glob("genai-bench-*/*/exp/*.json"))
     expected |= set((shared / "public-results" / "genai_bench").glob("*.json"))
@@ -331,9 +331,9 @@ def test_the_metadata_is_no_result(shared: Path, tmp_path: Path) -> None:
     renamed = tmp_path / "about.json"
     shutil.copy(CASES / "typical" / "experiment_metadata.json", renamed)
     about, run = source(renamed), source(run_file("typical"))
-    assert genai_bench.sniff(about)
-    assert list(genai_bench.companions([about, run])) == [about]
-    assert genai_bench.companions([about]) == {}
+    assert knows(genai_bench, about)
+    assert list(companions(genai_bench, [about, run])) == [about]
+    assert companions(genai_bench, [about]) == {}
 
 
 def test_a_list_shorter_than_its_counts_contradicts_itself(shared: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_list_shorter_than_its_counts_contradicts_itself(shared: Path) -> None
 
 def test_a_file_cut_short_is_claimed_and_says_so() -> None:
     file = source(run_file("truncated"))
-    assert genai_bench.sniff(file)
+    assert knows(genai_bench, file)
     with pytest.raises(InputError, match="ends in the middle"):
         runs_of(genai_bench, file)
 

@@ -18,7 +18,7 @@ from gate import policy
 from gate.errors import InputError
 from gate.evaluate import evaluate
 from gate.model import Aggregate, Load, Run, Verdict, Why
-from gate.readers import aiperf, genai_perf, runs_of
+from gate.readers import aiperf, companions, genai_perf, knows, runs_of
 from gate.readers.source import Source
 from tests.readers.test_genai_perf import (
     CASES,
@@ -80,8 +80,8 @@ def test_a_summary_of_another_run_is_a_contradiction(tmp_path: Path, stated: flo
 @pytest.mark.parametrize("case", [*CASES, "old"])
 def test_of_a_whole_folder_only_the_raw_export_is_read(case: str) -> None:
     sources = [source(path) for path in sorted((HERE / case).iterdir()) if path.suffix != ".md"]
-    assert all(genai_perf.sniff(one) for one in sources)
-    left = set(sources) - genai_perf.companions(sources).keys()
+    assert all(knows(genai_perf, one) for one in sources)
+    left = set(sources) - companions(genai_perf, sources).keys()
     assert [one.name for one in left] == [
         next(n.name for n in sources if "_genai_perf" not in n.name).strip()
     ]
@@ -89,7 +89,7 @@ def test_of_a_whole_folder_only_the_raw_export_is_read(case: str) -> None:
 
 def test_a_summary_stands_for_its_csv() -> None:
     sources = [source(path) for path in (HERE / "typical").glob("*_genai_perf.*")]
-    (skipped,) = genai_perf.companions(sources)
+    (skipped,) = companions(genai_perf, sources)
     assert skipped.name.endswith(".csv")
 
 
@@ -136,8 +136,8 @@ def test_only_its_own_files_are_claimed(shared: Path) -> None:
         ours = path.name.startswith("profile_export") and "genai-perf-0.0.16" in path.parts
         ours |= "public-results" in path.parts and path.parent.name == "genai_perf"
         try:
-            claimed = genai_perf.sniff(source(path))
-            both = claimed and aiperf.sniff(source(path))
+            claimed = knows(genai_perf, source(path))
+            both = claimed and knows(aiperf, source(path))
         except InputError:
             claimed = both = False
         assert (claimed, both) == (ours, False), path
@@ -244,7 +244,7 @@ def consistent(path: Path) -> None:
     refusal: InputError | None = None
     runs: Sequence[Run] = []
     try:
-        runs = runs_of(genai_perf, one) if genai_perf.sniff(one) else []
+        runs = runs_of(genai_perf, one) if knows(genai_perf, one) else []
     except InputError as error:
         refusal = error
     assert refusal is None or (refusal.message and refusal.where.startswith(path.name))
@@ -315,5 +315,5 @@ def test_no_file_of_either_nvidia_tool_is_claimed_by_both() -> None:
         for path in [*sorted((HERE.parent / tool).rglob("*profile_export*")), HERE / "old" / "200_50.json"]:
             if "empty" in path.parts or (tool == "genai-perf" and "truncated" in path.parts):
                 continue
-            claims = [reader.NAME for reader in (aiperf, genai_perf) if reader.sniff(source(path))]
+            claims = [reader.NAME for reader in (aiperf, genai_perf) if knows(reader, source(path))]
             assert claims == ["genai-perf" if "genai-perf" in path.parts else "aiperf"], path

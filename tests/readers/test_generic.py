@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Counts, Load, Requests, Run, Status
-from gate.readers import generic, runs_of
+from gate.readers import generic, knows, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
@@ -125,13 +125,13 @@ def test_the_tool_trap_is_7_ms() -> None:
 def test_a_json_array_is_read_like_json_lines(tmp_path: Path) -> None:
     lines = (CASES / "failures" / "rows.jsonl").read_text().splitlines()
     path = put(tmp_path, "[" + ",\n".join(lines) + "]", ".json")
-    assert generic.sniff(source(path))
+    assert knows(generic, source(path))
     assert read(path).counts == Counts(attempted=152, completed=138, failed=14)
 
 
 def test_indented_objects_are_read_like_json_lines(tmp_path: Path) -> None:
     path = put(tmp_path, "\n".join(json.dumps(row(), indent=2) for _ in range(3)), ".jsonl")
-    assert generic.sniff(source(path))
+    assert knows(generic, source(path))
     assert read(path).counts.completed == 3
 
 
@@ -150,7 +150,7 @@ def test_csv_is_read_in_every_dialect(tmp_path: Path, delimiter: str, ending: st
     writer.writerow([0, 500, 1200, 100, ""])
     writer.writerow([1, 250.5, 900, 10, 'said "no", then; left\tor\nright'])
     path = put(tmp_path, mark + text.getvalue().encode(), ".csv")
-    assert generic.sniff(source(path))
+    assert knows(generic, source(path))
     run = read(path)
     assert (run.counts.completed, run.counts.failed) == (1, 1)
     assert cells(rows_of(run).ttft_s) == [0.5, 0.2505]
@@ -664,7 +664,7 @@ def test_a_near_miss_is_not_claimed_and_named_when_forced(tmp_path: Path, name: 
         jsonl(tmp_path, {name: 1, "output_tokens": 5}),
         put(tmp_path, f"{name},output_tokens\n1,5\n", ".csv"),
     ):
-        assert not generic.sniff(source(path))
+        assert not knows(generic, source(path))
         with pytest.raises(InputError, match=rf'no ttft_s or e2e_s column, but "{name}" \(meant as {meant}'):
             read(path)
 
@@ -694,7 +694,7 @@ def test_a_latency_column_without_one_value_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_list_of_requests_is_not_claimed(tmp_path: Path, content: str) -> None:
-    assert not generic.sniff(source(put(tmp_path, content, ".json")))
+    assert not knows(generic, source(put(tmp_path, content, ".json")))
 
 
 def test_of_the_shared_files_only_home_made_ones_are_claimed(shared: Path) -> None:
@@ -702,7 +702,7 @@ def test_of_the_shared_files_only_home_made_ones_are_claimed(shared: Path) -> No
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
             try:
-                if path.is_file() and generic.sniff(source(path)):
+                if path.is_file() and knows(generic, source(path)):
                     claimed.add(path.name)
             except InputError:
                 continue

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gate.model import Aggregate, Load, Run, Status
-from gate.readers import guidellm
+from gate.readers import companions, guidellm, knows
 from tests.readers.guidellm_results import CASES, HERE, SHARED, one, raw, rows, source
 
 PERCENTS = {"p001": 0.1, "p01": 1, "p05": 5, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90}
@@ -201,7 +201,7 @@ def test_the_csv_states_the_same_percentiles_and_counts(request: pytest.FixtureR
 def test_the_yaml_is_the_same_report(tmp_path: Path, name: str) -> None:
     path = tmp_path / "benchmarks.yaml"
     path.write_text(yaml.dump(raw(report_of(HERE / name))))  # as its report.py does
-    assert guidellm.sniff(source(path))
+    assert knows(guidellm, source(path))
     run, whole = one(path), one(report_of(HERE / name))
     assert run.counts == whole.counts
     assert run.notes == whole.notes
@@ -214,8 +214,8 @@ def test_of_one_run_in_three_files_the_json_is_read(tmp_path: Path) -> None:
         (tmp_path / file).write_bytes((HERE / "failures" / file).read_bytes())
     (tmp_path / "again.yaml").write_text(yaml.dump(raw(report_of(HERE / "failures"))))  # by its run id
     sources = [source(path) for path in sorted(tmp_path.iterdir())]
-    assert all(guidellm.sniff(each) for each in sources)
-    covered = guidellm.companions(sources)
+    assert all(knows(guidellm, each) for each in sources)
+    covered = companions(guidellm, sources)
     assert {each.name for each in covered} == {"benchmarks.csv", "again.yaml"}
     assert set(covered.values()) == {"its requests are in benchmarks.json.gz, which is read"}
 
@@ -223,7 +223,7 @@ def test_of_one_run_in_three_files_the_json_is_read(tmp_path: Path) -> None:
 def test_two_runs_in_one_folder_are_two_runs(tmp_path: Path) -> None:
     for name in ("typical", "failures"):
         (tmp_path / f"{name}.json.gz").write_bytes((HERE / name / "benchmarks.json.gz").read_bytes())
-    assert guidellm.companions([source(path) for path in sorted(tmp_path.iterdir())]) == {}
+    assert companions(guidellm, [source(path) for path in sorted(tmp_path.iterdir())]) == {}
 
 
 # ---- the server's own log -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests
-from gate.readers import guidellm, runs_of
+from gate.readers import guidellm, knows, runs_of
 from gate.readers.source import Source
 from tests.readers.guidellm_results import HERE, benchmark, of, read, report, row, source, stat, written
 
@@ -24,7 +24,7 @@ from tests.readers.guidellm_results import HERE, benchmark, of, read, report, ro
 def test_an_empty_and_a_truncated_report_are_refused() -> None:
     for case in ("empty", "truncated"):
         broken = source(HERE / case / "benchmarks.json")
-        assert not guidellm.sniff(broken)
+        assert not knows(guidellm, broken)
         with pytest.raises(InputError):
             runs_of(guidellm, broken)
 
@@ -52,7 +52,7 @@ def test_a_report_that_holds_nothing_or_contradicts_itself_is_refused(
     tmp_path: Path, made: dict[str, Any], why: str
 ) -> None:
     path = written(tmp_path / "benchmarks.json", made)
-    assert guidellm.sniff(source(path))
+    assert knows(guidellm, source(path))
     with pytest.raises(InputError, match=why):
         read(path)
 
@@ -67,7 +67,7 @@ def test_percentiles_that_do_not_ascend_are_refused(tmp_path: Path) -> None:
 def consistent(path: Path) -> None:
     """Any file gives an InputError or runs whose counts are those of their rows."""
     try:
-        runs = runs_of(guidellm, source(path)) if guidellm.sniff(source(path)) else []
+        runs = runs_of(guidellm, source(path)) if knows(guidellm, source(path)) else []
     except InputError as error:
         assert error.message
         return
@@ -157,4 +157,4 @@ def test_a_csv_without_its_first_benchmark_or_a_cell_is_refused(tmp_path: Path) 
 def test_another_tools_file_is_not_claimed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.txt"
     path.write_text(text)
-    assert not guidellm.sniff(Source(path, "a.txt"))
+    assert not knows(guidellm, Source(path, "a.txt"))

@@ -10,7 +10,7 @@ import pytest
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Status, Why
-from gate.readers import guidellm
+from gate.readers import guidellm, knows
 from tests.readers.guidellm_results import (
     HERE,
     START_S,
@@ -397,7 +397,7 @@ def old_report() -> dict[str, Any]:
 
 def test_the_layout_of_0_3_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "benchmarks.json", old_report())
-    assert guidellm.sniff(source(path))
+    assert knows(guidellm, source(path))
     run = one(path)
     assert (run.counts.completed, run.counts.failed) == (3, 1)
     assert (run.load, run.model, run.tool_version) == (Load(request_rate=1.0), "old-model", None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Why
-from gate.readers import inference_perf, runs_of
+from gate.readers import companions, inference_perf, knows, runs_of
 from tests.readers.inference_perf_results import (
     HERE,
     REQUESTS,
@@ -37,8 +37,8 @@ PROMETHEUS = {"load_summary": {}, "successes": {"count": 9, "request_latency": {
 
 
 def covered(folder: Path) -> dict[str, str]:
-    claimed = [s for s in map(source, sorted(folder.iterdir())) if inference_perf.sniff(s)]
-    return {one.name: why for one, why in inference_perf.companions(claimed).items()}
+    claimed = [s for s in map(source, sorted(folder.iterdir())) if knows(inference_perf, s)]
+    return {one.name: why for one, why in companions(inference_perf, claimed).items()}
 
 
 def test_of_a_whole_folder_only_the_requests_are_read() -> None:
@@ -63,7 +63,7 @@ def test_a_prefix_of_the_users_keeps_a_run_together(tmp_path: Path) -> None:
 
 def test_prometheus_metrics_are_known_by_their_content(shared: Path) -> None:
     path = shared / "public-results" / "inference_perf" / "004_prometheus_stage0.json"
-    assert inference_perf.sniff(source(path))
+    assert knows(inference_perf, source(path))
     with pytest.raises(InputError, match="server-side Prometheus metrics, not a result"):
         read(path)
 
@@ -102,7 +102,7 @@ def test_a_stage_kept_as_yaml_is_that_stage(tmp_path: Path) -> None:
     stage = raw(HERE / "typical" / STAGE.format(0))
     path = tmp_path / STAGE.format(0).replace(".json", ".yaml")
     path.write_text(yaml.safe_dump(stage))
-    assert inference_perf.sniff(source(path))
+    assert knows(inference_perf, source(path))
     ours, theirs = one(path), one(HERE / "typical" / STAGE.format(0))
     assert (ours.evidence, ours.counts, ours.load) == (theirs.evidence, theirs.counts, theirs.load)
     written(tmp_path / SUMMARY, raw(HERE / "typical" / SUMMARY))
@@ -174,7 +174,7 @@ def test_failures_in_another_stage_than_stated_are_a_contradiction(tmp_path: Pat
 )
 def test_an_aggregate_that_contradicts_itself_is_refused(tmp_path: Path, made: Any, why: str) -> None:
     path = written(tmp_path / "a.json", made)
-    assert inference_perf.sniff(source(path))
+    assert knows(inference_perf, source(path))
     with pytest.raises(InputError, match=why):
         read(path)
 
@@ -205,7 +205,7 @@ def test_an_empty_list_holds_no_request() -> None:
 
 
 def test_a_truncated_file_ends_in_the_middle() -> None:
-    assert not inference_perf.sniff(source(HERE / "truncated" / REQUESTS))
+    assert not knows(inference_perf, source(HERE / "truncated" / REQUESTS))
     with pytest.raises(InputError, match="ends in the middle"):
         read(HERE / "truncated" / REQUESTS)
 
@@ -214,7 +214,7 @@ def consistent(path: Path) -> None:
     """Any file gives an InputError or runs whose counts are those of their rows."""
     try:
         one = source(path, gaps=True)
-        runs = runs_of(inference_perf, one) if inference_perf.sniff(one) else []
+        runs = runs_of(inference_perf, one) if knows(inference_perf, one) else []
     except InputError as error:
         assert error.message
         return
@@ -286,4 +286,4 @@ def test_a_configuration_that_cannot_be_read_takes_nothing_away(tmp_path: Path, 
 )
 def test_another_tools_file_is_not_claimed(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.txt").write_text(text)
-    assert not inference_perf.sniff(source(tmp_path / "a.txt"))
+    assert not knows(inference_perf, source(tmp_path / "a.txt"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Counts, Load, Run
-from gate.readers import claim, inferencex, runs_of
+from gate.readers import claim, companions, inferencex, knows, runs_of
 from tests.conftest import FIXTURES
 from tests.readers import forks
 from tests.readers.forks import notes, objects, source, written
@@ -273,20 +273,20 @@ def test_its_goodput_is_of_completed(tmp_path: Path) -> None:
 
 def test_a_summary_is_not_counted_beside_its_raw_file(tmp_path: Path) -> None:
     agg = source(written(tmp_path, fixed(), "agg_x.json"))
-    assert inferencex.companions([agg]) == {}
+    assert companions(inferencex, [agg]) == {}
     raw = {"model_id": "m", "num_prompts": 4, "median_ttft_ms": 100.0, "median_tpot_ms": 20.0}
     written(tmp_path, raw, "x.json")
-    assert "a summary of x.json" in inferencex.companions([agg])[agg]
+    assert "a summary of x.json" in companions(inferencex, [agg])[agg]
     written(tmp_path, {**raw, "median_ttft_ms": 101.0}, "x.json")  # another run under that name
-    assert inferencex.companions([source(tmp_path / "agg_x.json")]) == {}
+    assert companions(inferencex, [source(tmp_path / "agg_x.json")]) == {}
 
 
 def test_a_list_and_its_rows_are_counted_once(tmp_path: Path) -> None:
     first, second = fixed(conc=4), fixed(conc=8)
     both = source(written(tmp_path, [first, second], "agg_bmk.json"))
     singles = [source(written(tmp_path, row, f"agg_{row['conc']}.json")) for row in (first, second)]
-    assert list(inferencex.companions([both, *singles])) == [both]
-    assert list(inferencex.companions([both, singles[0]])) == [singles[0]]
+    assert list(companions(inferencex, [both, *singles])) == [both]
+    assert list(companions(inferencex, [both, singles[0]])) == [singles[0]]
     assert [run.load for run in read(tmp_path / "agg_bmk.json")] == [Load(concurrency=4), Load(concurrency=8)]
 
 
@@ -309,7 +309,7 @@ def test_only_inferencexs_own_files_are_claimed(shared: Path) -> None:
 
 def test_an_empty_list_is_claimed_by_nobody_and_holds_no_row() -> None:
     path = HERE / "empty" / "agg_bmk.json"
-    assert not inferencex.sniff(source(path))
+    assert not knows(inferencex, source(path))
     with pytest.raises(InputError, match="holds no row"):
         runs_of(inferencex, source(path))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Floats, Load, Requests, Run, Status
-from gate.readers import llm_load_test, runs_of
+from gate.readers import knows, llm_load_test, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -29,7 +29,7 @@ def source(path: Path) -> Source:
 
 def read(path: Path) -> Run:
     opened = source(path)
-    assert llm_load_test.sniff(opened)
+    assert knows(llm_load_test, opened)
     (run,) = runs_of(llm_load_test, opened)
     return run
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Aggregate, Counts, Load, Run, Why
-from gate.readers import llmd, runs_of
+from gate.readers import knows, llmd, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -268,7 +268,7 @@ def test_a_stage_of_v0_1_has_the_rate_of_its_stage() -> None:
 
 def test_json_is_read_like_yaml(tmp_path: Path) -> None:
     path = save(tmp_path, json.dumps(document()), "report.json")
-    assert llmd.sniff(source(path))
+    assert knows(llmd, source(path))
     assert evidence(read(path)).summaries == evidence(read(VLLM)).summaries
 
 
@@ -375,14 +375,14 @@ def test_it_claims_reports_and_no_other_file(shared: Path) -> None:
             if path.is_file():
                 # inference-perf writes the same reports of its stages: side files under their own names.
                 mine = path.parent.name in ("llm-d-report", "llmd_report") or ".partial." in path.name
-                assert llmd.sniff(source(path)) is mine, path
+                assert knows(llmd, source(path)) is mine, path
 
 
 def test_its_fixtures_are_claimed_and_policies_are_not(tmp_path: Path) -> None:
     for path in (VLLM, INFERENCEX, GUIDELLM, OLD, FAILURES, CASES / "truncated" / "report.yaml"):
-        assert llmd.sniff(source(path)), path
+        assert knows(llmd, source(path)), path
     for text in ("version: 1\nslo:\n  ttft: {p99: 1 s}\n", "metrics: null\nrequest_latency: 3\n", "{}"):
-        assert not llmd.sniff(source(save(tmp_path, text, "x.yaml")))
+        assert not knows(llmd, source(save(tmp_path, text, "x.yaml")))
 
 
 def test_the_dispatcher_reads_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

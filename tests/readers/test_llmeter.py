@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status, Why
-from gate.readers import llmeter, runs_of
+from gate.readers import companions, knows, llmeter, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -35,7 +35,7 @@ def responses(case: str) -> Path:
 
 def read_all(path: Path) -> list[Run]:
     opened = source(path)
-    assert llmeter.sniff(opened)
+    assert knows(llmeter, opened)
     return list(runs_of(llmeter, opened))
 
 
@@ -361,16 +361,16 @@ def test_statistics_and_side_files_are_covered_by_the_rows() -> None:
     folder = CASES / "typical"
     rows = source(responses("typical"))
     others = [source(folder / name) for name in ("stats.json", "summary.json", "run_config.json")]
-    assert all(llmeter.sniff(other) for other in others)
-    assert set(llmeter.companions([rows, *others])) == set(others)
-    assert llmeter.companions([others[0]]) == {}
-    assert llmeter.companions([others[0], source(responses("failures"))]) == {}
+    assert all(knows(llmeter, other) for other in others)
+    assert set(companions(llmeter, [rows, *others])) == set(others)
+    assert companions(llmeter, [others[0]]) == {}
+    assert companions(llmeter, [others[0], source(responses("failures"))]) == {}
 
 
 def test_statistics_under_another_name_are_covered_by_their_numbers(shared: Path) -> None:
     folder = shared / "public-results" / "llmeter"
     rows, stats = (source(folder / n) for n in ("001_errors_responses.jsonl", "002_errors_stats.json"))
-    assert list(llmeter.companions([rows, stats])) == [stats]
+    assert list(companions(llmeter, [rows, stats])) == [stats]
 
 
 @pytest.mark.parametrize("name", ["summary.json", "run_config.json"])
@@ -396,7 +396,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     claimed = set()
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
-            if path.is_file() and llmeter.sniff(source(path)):
+            if path.is_file() and knows(llmeter, source(path)):
                 claimed.add(path)
     expected = set((shared / "results").glob("llmeter-*/*/results/*/*.json*"))
     expected |= set((shared / "public-results" / "llmeter").glob("*.json*"))
@@ -409,13 +409,13 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 
 def test_a_file_cut_in_a_line_is_claimed_and_says_so() -> None:
     file = source(responses("truncated"))
-    assert llmeter.sniff(file)
+    assert knows(llmeter, file)
     with pytest.raises(InputError, match="ends in the middle"):
         runs_of(llmeter, file)
 
 
 def test_an_empty_file_is_an_error() -> None:
-    assert not llmeter.sniff(source(responses("empty")))
+    assert not knows(llmeter, source(responses("empty")))
     with pytest.raises(InputError, match="not a result of LLMeter"):
         runs_of(llmeter, source(responses("empty")))
 

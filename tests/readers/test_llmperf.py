@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status, Why
-from gate.readers import llmperf, runs_of
+from gate.readers import companions, knows, llmperf, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT
 
@@ -323,21 +323,21 @@ def test_a_summary_is_covered_by_the_rows_of_its_prefix() -> None:
     rows, summary = (
         source(CASES / "typical" / f"{STEM}_{kind}.json") for kind in ("individual_responses", "summary")
     )
-    assert list(llmperf.companions([summary, rows])) == [summary]
-    assert llmperf.companions([summary]) == {}
-    assert llmperf.companions([rows]) == {}
+    assert list(companions(llmperf, [summary, rows])) == [summary]
+    assert companions(llmperf, [summary]) == {}
+    assert companions(llmperf, [rows]) == {}
 
 
 def test_a_summary_of_another_run_is_not_covered() -> None:
     rows = source(CASES / "typical" / f"{STEM}_individual_responses.json")
-    assert llmperf.companions([source(CASES / "failures" / f"{STEM}_summary.json"), rows]) == {}
+    assert companions(llmperf, [source(CASES / "failures" / f"{STEM}_summary.json"), rows]) == {}
 
 
 def test_a_summary_under_another_name_is_covered_by_its_numbers(tmp_path: Path) -> None:
     rows, summary = tmp_path / "rows.json", tmp_path / "agg.json"
     shutil.copy(CASES / "typical" / f"{STEM}_individual_responses.json", rows)
     shutil.copy(CASES / "typical" / f"{STEM}_summary.json", summary)
-    covered = llmperf.companions([source(rows), source(summary)])
+    covered = companions(llmperf, [source(rows), source(summary)])
     assert [file.name for file in covered] == ["agg.json"]
 
 
@@ -361,7 +361,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
             try:
-                if path.is_file() and llmperf.sniff(source(path)):
+                if path.is_file() and knows(llmperf, source(path)):
                     claimed.add(path)
             except InputError:
                 continue
@@ -376,7 +376,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 
 def test_a_file_cut_short_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / f"{STEM}_individual_responses.json")
-    assert llmperf.sniff(file)
+    assert knows(llmperf, file)
     with pytest.raises(InputError, match="ends in the middle"):
         runs_of(llmperf, file)
 

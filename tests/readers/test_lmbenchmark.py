@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Floats, Load, Requests, Run, Status, Why
-from gate.readers import lmbenchmark, runs_of
+from gate.readers import companions, knows, lmbenchmark, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -31,7 +31,7 @@ def source(path: Path) -> Source:
 
 def read(path: Path) -> Run:
     opened = source(path)
-    assert lmbenchmark.sniff(opened)
+    assert knows(lmbenchmark, opened)
     (run,) = runs_of(lmbenchmark, opened)
     return run
 
@@ -217,14 +217,14 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     claimed = set()
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
-            if path.is_file() and lmbenchmark.sniff(source(path)):
+            if path.is_file() and knows(lmbenchmark, source(path)):
                 claimed.add(path)
     assert claimed == set((shared / "public-results" / "lmbench_csv").glob("*.csv"))
     assert len(claimed) == 2
 
 
 def test_each_csv_is_a_run_of_its_own() -> None:
-    assert lmbenchmark.companions([source(TYPICAL), source(MULTITURN)]) == {}
+    assert companions(lmbenchmark, [source(TYPICAL), source(MULTITURN)]) == {}
 
 
 def test_more_columns_compression_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_more_columns_compression_and_a_byte_order_mark_are_read(tmp_path: Path)
 
 def test_a_file_cut_in_a_line_is_claimed_and_says_so() -> None:
     file = source(CASES / "truncated" / "summary.csv")
-    assert lmbenchmark.sniff(file)
+    assert knows(lmbenchmark, file)
     with pytest.raises(InputError, match="cut short"):
         runs_of(lmbenchmark, file)
 
@@ -269,7 +269,7 @@ def test_a_file_cut_anywhere_keeps_whole_lines_or_is_an_error(tmp_path: Path, na
 def test_a_file_without_one_of_its_columns_is_not_claimed(tmp_path: Path, key: str) -> None:
     path = write(tmp_path, [row()])
     path.write_text(path.read_text().replace(key, "other", 1))
-    assert not lmbenchmark.sniff(source(path))
+    assert not knows(lmbenchmark, source(path))
     with pytest.raises(InputError, match="has not the columns"):
         runs_of(lmbenchmark, source(path))
 

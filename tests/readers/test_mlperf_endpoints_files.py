@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
+from gate.readers import companions, knows, runs_of
 from gate.readers import mlperf_endpoints as reader
-from gate.readers import runs_of
 from tests.readers.mlperf_endpoints_files import (
     CASES,
     EVENTS,
@@ -35,9 +35,9 @@ def test_the_summary_is_covered_by_its_events() -> None:
     events, summary = (
         source(CASES / "typical" / name) for name in (f"{EVENTS}.gz", "performance/result_summary.json")
     )
-    assert list(reader.companions([summary, events])) == [summary]
-    assert reader.companions([summary]) == {}
-    assert reader.companions([events, source(CASES / "small" / "result_summary.json")]) == {}
+    assert list(companions(reader, [summary, events])) == [summary]
+    assert companions(reader, [summary]) == {}
+    assert companions(reader, [events, source(CASES / "small" / "result_summary.json")]) == {}
 
 
 def test_a_summary_of_another_run_beside_the_events_is_an_error(tmp_path: Path) -> None:
@@ -52,11 +52,11 @@ def test_side_files_under_other_names_are_claimed_and_are_no_results(shared: Pat
     sides = [folder / "report.txt", folder / "metrics" / "final_snapshot.json"]
     sides.append(shared / "public-results" / "mlperf_endpoints" / "005_stage1_run_metadata.json")
     for side in sides:
-        assert reader.sniff(source(side))
+        assert knows(reader, source(side))
         with pytest.raises(InputError, match="not a result"):
             runs_of(reader, source(side))
     sources = [source(path) for path in (*sides, folder / EVENTS)]
-    assert set(reader.companions(sources)) == set(sources[:-1])
+    assert set(companions(reader, sources)) == set(sources[:-1])
 
 
 def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
@@ -64,7 +64,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
             try:
-                if path.is_file() and reader.sniff(source(path)):
+                if path.is_file() and knows(reader, source(path)):
                     claimed.add(path)
             except InputError:
                 continue
@@ -81,7 +81,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 
 def test_a_file_cut_short_says_so() -> None:
     events = source(CASES / "truncated" / EVENTS)
-    assert reader.sniff(events)
+    assert knows(reader, events)
     for file in (events, source(CASES / "truncated" / "result_summary.json")):
         with pytest.raises(InputError, match=r"ends in the middle|not a result"):
             runs_of(reader, file)
@@ -97,7 +97,7 @@ def test_a_run_without_a_sample_is_an_error(tmp_path: Path) -> None:
         read(CASES / "empty" / "result_summary.json")
     with pytest.raises(InputError, match="holds no sample"):
         read(write(tmp_path, session(), EVENTS))
-    assert not reader.sniff(source(CASES / "empty" / EVENTS))
+    assert not knows(reader, source(CASES / "empty" / EVENTS))
     with pytest.raises(InputError, match="not a result"):
         runs_of(reader, source(CASES / "empty" / EVENTS))
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.errors import InputError
-from gate.readers import mlperf, runs_of
+from gate.readers import companions, knows, mlperf, runs_of
 from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE, copy, edited, read, said_by, source
 
 ACCURACY = "mlperf_log_accuracy.json"
@@ -43,24 +43,24 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def test_of_one_run_the_richest_log_decides() -> None:
     files = {path.name: source(path) for path in (CASES / "typical").iterdir() if path.suffix != ".md"}
-    covered = mlperf.companions(list(files.values()))
+    covered = companions(mlperf, list(files.values()))
     assert {file.name for file in covered} == {SUMMARY, DETAIL, f"{ACCURACY}.gz"}
     assert f"{TRACE}.gz" in covered[files[SUMMARY]]
     del files[f"{TRACE}.gz"]
-    assert {file.name for file in mlperf.companions(list(files.values()))} == {SUMMARY, f"{ACCURACY}.gz"}
-    assert mlperf.companions([files[SUMMARY]]) == {}
+    assert {file.name for file in companions(mlperf, list(files.values()))} == {SUMMARY, f"{ACCURACY}.gz"}
+    assert companions(mlperf, [files[SUMMARY]]) == {}
 
 
 def test_runs_of_several_folders_stay_apart() -> None:
     sources = [source(CASES / case / DETAIL) for case in ("typical", "failures", "offline")]
-    assert mlperf.companions(sources) == {}
+    assert companions(mlperf, sources) == {}
 
 
 def test_runs_of_one_folder_are_told_apart_by_their_prefix(tmp_path: Path) -> None:
     names = [f"{run}_{name}" for run in ("a", "b") for name in (SUMMARY, DETAIL)]
     for name in names:
         shutil.copy(CASES / "typical" / name[2:], tmp_path / name)
-    covered = mlperf.companions([source(tmp_path / name) for name in names])
+    covered = companions(mlperf, [source(tmp_path / name) for name in names])
     assert {file.name: why for file, why in covered.items()} == {
         f"a_{SUMMARY}": f"its requests are in a_{DETAIL}, which is read",
         f"b_{SUMMARY}": f"its requests are in b_{DETAIL}, which is read",
@@ -75,17 +75,17 @@ def test_an_accuracy_run_is_no_result_and_is_skipped_beside_one(tmp_path: Path) 
     text = "\nNo warnings encountered during test.\n\nNo errors encountered during test.\n"
     summary = source(write(accuracy, SUMMARY, text))
     detail = source(write(accuracy, DETAIL, content(DETAIL).replace("PerformanceOnly", "AccuracyOnly")))
-    assert mlperf.sniff(summary)
+    assert knows(mlperf, summary)
     for file in (summary, detail):
         with pytest.raises(InputError, match="of an accuracy run"):
             runs_of(mlperf, file)
-    covered = mlperf.companions([summary, detail, source(performance / SUMMARY)])
+    covered = companions(mlperf, [summary, detail, source(performance / SUMMARY)])
     assert set(covered) == {summary, detail}
 
 
 def test_the_accuracy_log_is_no_result() -> None:
     file = source(CASES / "typical" / f"{ACCURACY}.gz")
-    assert mlperf.sniff(file)
+    assert knows(mlperf, file)
     with pytest.raises(InputError, match="holds LoadGen's answers, not a result"):
         runs_of(mlperf, file)
 
@@ -160,7 +160,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
     for root in ("results", "public-results"):
         for path in (shared / root).rglob("*"):
             try:
-                if path.is_file() and mlperf.sniff(source(path)):
+                if path.is_file() and knows(mlperf, source(path)):
                     claimed.add(path)
             except InputError:
                 continue
@@ -185,7 +185,7 @@ def test_exactly_its_own_shared_files_are_claimed(shared: Path) -> None:
 )
 def test_a_log_cut_short_is_claimed_and_says_so(name: str, message: str) -> None:
     file = source(CASES / "truncated" / name)
-    assert mlperf.sniff(file)
+    assert knows(mlperf, file)
     with pytest.raises(InputError, match=message):
         runs_of(mlperf, file)
 

@@ -11,7 +11,7 @@ import pytest
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Why
-from gate.readers import mlperf, runs_of
+from gate.readers import knows, mlperf, runs_of
 from tests.readers.mlperf_logs import (
     CASES,
     DETAIL,
@@ -121,7 +121,7 @@ def test_a_real_invalid_run_says_why(shared: Path) -> None:
 
 def test_an_empty_summary_is_an_aborted_run() -> None:
     file = source(CASES / "empty" / SUMMARY)
-    assert mlperf.sniff(file)
+    assert knows(mlperf, file)
     with pytest.raises(InputError, match="is empty: the run was aborted"):
         runs_of(mlperf, file)
 

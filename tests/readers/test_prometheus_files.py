@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gate import readers
 from gate.errors import InputError
 from gate.model import Counts, Histogram, Run
-from gate.readers import prometheus, runs_of, runs_of_set
+from gate.readers import knows, prometheus, runs_of, runs_of_set
 from gate.readers.source import Source
 from tests.readers.scrapes import CASES, SINGLE, VLLM, N, engine, gateway, range_answer, save
 
@@ -191,13 +191,13 @@ NATIVE = {"metric": {"__name__": "vllm:e2e_request_latency_seconds"}, "histogram
 )
 def test_an_answer_without_raw_series_says_what_to_ask(tmp_path: Path, answer: Any, why: str) -> None:
     path = save(tmp_path, "a.json", answer)
-    assert prometheus.sniff(source(path))
+    assert knows(prometheus, source(path))
     assert why in error_of(path)
 
 
 def test_metrics_of_no_known_engine_are_refused(tmp_path: Path) -> None:
     path = save(tmp_path, "a.prom", "# TYPE tgi_request_duration histogram\ntgi_request_duration_count 3\n")
-    assert prometheus.sniff(source(path))
+    assert knows(prometheus, source(path))
     assert "no latency histogram of an engine" in error_of(path)
 
 
@@ -285,24 +285,23 @@ def test_it_claims_its_own_files_and_no_other(shared: Path) -> None:
         for path in sorted((shared / folder).rglob("*")):
             if path.is_file():
                 mine = path.parent.name == "prometheus"
-                assert prometheus.sniff(Source(path, path.name)) is mine, path
+                assert knows(prometheus, Source(path, path.name)) is mine, path
 
 
 def test_its_fixtures_are_claimed_and_logs_are_not(tmp_path: Path) -> None:
     for path in CASES.rglob("*"):
         if path.is_file() and path.name != "ORIGIN.md" and path.parent.name != "empty":
-            assert prometheus.sniff(Source(path, path.name)), path
+            assert knows(prometheus, Source(path, path.name)), path
     for text in (
         "INFO 11-29 started\n# TYPE in C\n",
         "# HELP me\n",
         '{"status": "ok", "data": 3}',
         "a,b\n1,2\n",
     ):
-        assert not prometheus.sniff(Source(save(tmp_path, "log.txt", text), "log.txt"))
+        assert not knows(prometheus, Source(save(tmp_path, "log.txt", text), "log.txt"))
 
 
 def test_the_dispatcher_reads_a_set_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "READERS", (*{*readers.READERS, prometheus},))
     found = readers.read([str(CASES / "typical")])
     assert [run.counts for run in found.runs] == [Counts(N, N, 0)] * 2
-    assert isinstance(prometheus, readers.SetDecoder)

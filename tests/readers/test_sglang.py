@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Requests, Run, Status, Why
-from gate.readers import claim, runs_of, sglang
+from gate.readers import claim, companions, knows, runs_of, sglang
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 from tests.readers import forks
@@ -492,13 +492,13 @@ def test_only_sglangs_own_files_are_claimed(shared: Path) -> None:
 
 def test_an_empty_file_is_claimed_by_nobody_and_holds_no_run() -> None:
     path = HERE / "empty" / "result.jsonl"
-    assert not sglang.sniff(source(path))
+    assert not knows(sglang, source(path))
     with pytest.raises(InputError, match="holds no run"):
         runs_of(sglang, source(path))
 
 
 def test_no_line_covers_another() -> None:
-    assert sglang.companions([source(TYPICAL)]) == {}
+    assert companions(sglang, [source(TYPICAL)]) == {}
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.3, 0.5, 0.8, 0.95, 0.999])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Aggregate, Load, Run, Status, Why
-from gate.readers import claim, runs_of, trtllm
+from gate.readers import claim, companions, knows, runs_of, trtllm
 from tests.conftest import FIXTURES
 from tests.readers import forks
 from tests.readers.forks import notes, objects, rows, source, written
@@ -391,10 +391,10 @@ def test_a_report_is_not_counted_beside_its_requests(tmp_path: Path) -> None:
     mine = report(performance={"avg_request_latency_ms": 1500.0})
     beside = written(tmp_path, mine, "report.json")
     opened = [source(beside), source(requests)]
-    assert list(trtllm.companions(opened)) == [opened[0]]
+    assert list(companions(trtllm, opened)) == [opened[0]]
     other = source(written(tmp_path, report(performance={"avg_request_latency_ms": 900.0}), "other.json"))
-    assert trtllm.companions([other, opened[1]]) == {}
-    assert trtllm.companions([opened[0]]) == {}
+    assert companions(trtllm, [other, opened[1]]) == {}
+    assert companions(trtllm, [opened[0]]) == {}
 
 
 # ---- the LLM API ----------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ def test_only_tensorrt_llms_own_files_are_claimed(shared: Path) -> None:
 
 def test_an_empty_file_is_claimed_by_nobody_and_holds_no_run(tmp_path: Path) -> None:
     path = HERE / "empty" / "result.json"
-    assert not trtllm.sniff(source(path))
+    assert not knows(trtllm, source(path))
     with pytest.raises(InputError, match="holds no run"):
         runs_of(trtllm, source(path))
     with pytest.raises(InputError, match="holds no records"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gate.errors import InputError
 from gate.model import Requests, Status
-from gate.readers import claim, runs_of, vllm
+from gate.readers import claim, companions, knows, runs_of, vllm
 from gate.readers.source import Source
 from tests.readers.vllm_results import (
     HERE,
@@ -36,18 +36,18 @@ def sweep(folder: Path, *names: str) -> list[Source]:
 
 def test_a_sweeps_summary_is_not_counted_beside_its_runs(tmp_path: Path) -> None:
     sources = sweep(tmp_path, "run=0.json", "run=1.json", "summary.json", "warmup.json")
-    covered = {s.name for s in vllm.companions(sources)}
+    covered = {s.name for s in companions(vllm, sources)}
     assert covered == {"summary.json", "warmup.json"}
 
 
 def test_a_summary_that_knows_more_runs_is_counted_instead(tmp_path: Path) -> None:
     sources = sweep(tmp_path, "run=1.json", "summary.json")
-    assert {s.name for s in vllm.companions(sources)} == {"run=1.json"}
+    assert {s.name for s in companions(vllm, sources)} == {"run=1.json"}
 
 
 def test_a_summary_alone_is_read_as_aggregate_runs(tmp_path: Path, shared: Path) -> None:
     (summary,) = sweep(tmp_path, "summary.json")
-    assert vllm.companions([summary]) == {}
+    assert companions(vllm, [summary]) == {}
     assert [run.counts.completed for run in runs_of(vllm, summary)] == [40, 40]
     older = read(shared / "public-results/vllm/004_sweep_summary_list_v0251.json")
     assert [(run.counts.completed, run.format) for run in older] == [(8, "vllm aggregate")] * 2
@@ -56,9 +56,9 @@ def test_a_summary_alone_is_read_as_aggregate_runs(tmp_path: Path, shared: Path)
 def test_a_table_of_the_sweep_is_a_companion_of_its_runs_and_no_result(shared: Path) -> None:
     folder = shared / "results/vllm-0.33.0/l_sweep_serve/results/exp1"
     table, run = source(folder / "summary.csv"), source(folder / "BENCH--max_concurrency=2" / "run=0.json")
-    assert vllm.sniff(table)
-    assert set(vllm.companions([table, run])) == {table}
-    assert vllm.companions([table]) == {}
+    assert knows(vllm, table)
+    assert set(companions(vllm, [table, run])) == {table}
+    assert companions(vllm, [table]) == {}
     with pytest.raises(InputError, match="table of a sweep's runs"):
         runs_of(vllm, table)
 
@@ -69,8 +69,8 @@ def test_a_run_that_failed_does_not_vanish(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="run 1 of the sweep failed: TimeoutError: no server"):
         read(path)
     (first, again) = sweep(tmp_path, "run=0.json", "run=1.json")
-    assert vllm.companions([source(path), first]) == {}
-    (covered,) = vllm.companions([source(path), first, again]).values()
+    assert companions(vllm, [source(path), first]) == {}
+    (covered,) = companions(vllm, [source(path), first, again]).values()
     assert "repeated" in covered
 
 
@@ -105,7 +105,7 @@ def test_other_outputs_of_vllm_are_refused_with_a_sentence(
 def test_the_dashboards_copy_is_a_side_file(tmp_path: Path) -> None:
     assert "*.pytorch.json" in vllm.SIDE_FILES
     path = written(tmp_path, [{"benchmark": {}, "model": {}, "metric": {}}], "renamed.json")
-    assert len(vllm.companions([source(path)])) == 1
+    assert len(companions(vllm, [source(path)])) == 1
 
 
 def test_only_vllms_own_files_are_claimed(shared: Path) -> None:
@@ -114,7 +114,7 @@ def test_only_vllms_own_files_are_claimed(shared: Path) -> None:
     for path in sorted(p for root in ("results", "public-results") for p in (shared / root).rglob("*")):
         if path.is_file():
             try:
-                if vllm.sniff(source(path)):
+                if knows(vllm, source(path)):
                     claimed.add(path.relative_to(shared))
             except InputError:
                 unreadable.add(path.name)
@@ -132,12 +132,12 @@ def test_only_vllms_own_files_are_claimed(shared: Path) -> None:
 
 
 def test_an_empty_file_is_claimed_by_nobody() -> None:
-    assert not vllm.sniff(source(HERE / "empty" / "result.json"))
+    assert not knows(vllm, source(HERE / "empty" / "result.json"))
 
 
 def test_a_console_log_holds_no_run(tmp_path: Path) -> None:
     path = written(tmp_path, "===== max-concurrency=32 =====\nMean TTFT (ms): 97.14\n", "serve.log")
-    assert not vllm.sniff(source(path))
+    assert not knows(vllm, source(path))
     with pytest.raises(InputError, match="holds no run"):  # as --tool vllm would
         runs_of(vllm, source(path))
 
@@ -201,7 +201,7 @@ def test_any_field_missing_or_of_another_type_is_an_input_error_or_a_consistent_
     content = {k: v for k, v in {**base, **changed}.items() if v is not ...}
     opened = source(written(tmp_path, json.dumps(content)), gaps=gaps)
     try:
-        if not vllm.sniff(opened):
+        if not knows(vllm, opened):
             return
         runs = runs_of(vllm, opened)
     except InputError:
@@ -223,7 +223,7 @@ def test_bytes_that_are_no_text_are_an_input_error_or_unclaimed(tmp_path: Path, 
     path.write_bytes(text)
     opened = source(path)
     try:
-        claimed = vllm.sniff(opened)
+        claimed = knows(vllm, opened)
     except InputError:
         return
     if claimed:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.model import Requests, Run
-from gate.readers import runs_of, vllm
+from gate.readers import knows, runs_of, vllm
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 
@@ -22,7 +22,7 @@ def source(path: Path, *, gaps: bool = False) -> Source:
 
 def read(path: Path, *, gaps: bool = False) -> list[Run]:
     opened = source(path, gaps=gaps)
-    assert vllm.sniff(opened)
+    assert knows(vllm, opened)
     return list(runs_of(vllm, opened))
 
 

@@ -5,16 +5,12 @@ Known from 0.13.0 back to 2025-10 (credit_phase, {records: {...}}). What it call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import kinds
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "aiperf"
 TITLE = "AIPerf"
@@ -98,18 +94,6 @@ KINDS = (
     kinds.Kind("_aiperf.csv", begins=_CSV),
     kinds.Kind(".csv", begins=_CSV),
 )
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether AIPerf wrote it: records, aggregate, CSV, or a side file under another name."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One Told a measured phase. Raises InputError for a file that is broken or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

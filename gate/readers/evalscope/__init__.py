@@ -7,15 +7,9 @@ never touched. The summary mixes units: TTFT, TPOT and ITL in ms, latency in s; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
-from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "evalscope"
 TITLE = "evalscope perf"
@@ -70,20 +64,3 @@ KINDS = (
         no_result="holds the arguments of an evalscope run",
     ),
 )
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether evalscope perf wrote it: the database, the summary, the percentiles or the arguments."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """The one run. Raises InputError when it is broken, empty, no result or contradicts the files beside."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """In one folder the database covers the summary, the summary the percentiles, and any the arguments."""
-    return kinds.companions(sources, KINDS)

@@ -7,15 +7,9 @@ start times. The tool's statistics leave out its warm-up and cool-down rows; the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
-from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "genai-bench"
 TITLE = "genai-bench"
@@ -55,20 +49,3 @@ KINDS = (
         no_result="describes a genai-bench experiment and holds no request",
     ),
 )
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether genai-bench wrote it: a run (also cut short) or the metadata under another name."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """The metadata under another name, where there is a run too."""
-    return kinds.companions(sources, KINDS)

@@ -6,16 +6,12 @@ first answer with content, E2E at the last, never at the finish chunk or [DONE].
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from .. import kinds
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "genai-perf"
 TITLE = "GenAI-Perf"
@@ -65,18 +61,6 @@ SUMMARY = kinds.Kind(
     within=_MARKS,  # the later two: 24.08
 )
 KINDS = (RAW, SUMMARY, kinds.Kind("_genai_perf.csv", begins=_CSV), kinds.Kind(".csv", begins=_CSV))
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether perf_analyzer or GenAI-Perf wrote it: raw export, summary or CSV."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One Told an experiment. Raises InputError for a file that is broken or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

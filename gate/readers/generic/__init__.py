@@ -8,14 +8,10 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import InputError
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "generic"
 TITLE = "generic rows"
@@ -58,19 +54,3 @@ def near_columns(source: Source, /) -> InputError | None:
     from . import run
 
     return run.near_columns(source)
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """What is told of each (run, concurrency, request_rate), in order of appearance.
-
-    Raises InputError for a file without rows or latencies, a quantity in two units, a cell that
-    means nothing, or a constant that changes within a run.
-    """
-    from . import run
-
-    return run.decode(source)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: a home-made file stands alone."""
-    return {}

@@ -5,16 +5,12 @@ What it calls inter_token_latency_ms is our TPOT; its time_per_output_token_ms i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from .. import kinds
 from ..card import Format
 from ..kinds import Kind
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "guidellm"
 TITLE = "GuideLLM"
@@ -68,13 +64,6 @@ def sniff(source: Source, /) -> bool:
     from . import report
 
     return report.is_ours(source)
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One run a benchmark. Raises InputError for a file that is broken or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

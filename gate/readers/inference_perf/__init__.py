@@ -5,16 +5,10 @@ Seconds everywhere. No file holds the version that wrote it; the model and the l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
-from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "inference-perf"
 TITLE = "inference-perf"
@@ -80,20 +74,3 @@ KINDS = (
         no_result="holds inference-perf's configuration, not a result",
     ),
 )
-
-
-def sniff(source: Source, /) -> bool:
-    """By keys; also its configuration and Prometheus metrics under another name, to refuse them."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One run a stage. Raises InputError for a file that is broken or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """Aggregates of requests or stages that are there too; what is no result where there is one."""
-    return kinds.companions(sources, KINDS)

@@ -7,14 +7,10 @@ seconds into the same shape is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
@@ -52,17 +48,3 @@ def sniff(source: Source, /) -> bool:
         return False
     keys = source.keys
     return (keys >= ROW and bool(keys & _BODY)) or (keys >= _EXPERIMENT and "p99_ttft_ms" not in keys)
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One Told a row. Raises InputError when there is none or one contradicts itself."""
-    from . import run
-
-    return run.decode(source)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """Summaries of a raw file beside them; lists whose rows are there one by one, or rows of a list."""
-    from . import run
-
-    return run.companions(sources)

@@ -7,14 +7,10 @@ that ran, and some converters lose failures or call another quantity TPOT.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "llm-d"
 TITLE = "llm-d benchmark report"
@@ -51,15 +47,3 @@ def sniff(source: Source, /) -> bool:
         return False
     head = bytes(source.data[:_SNIFFED])
     return re.search(_TOP, head) is not None and re.search(_MARK, head) is not None
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """The one run of the report. Raises InputError when it is broken or contradicts itself."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: a report is one run."""
-    return {}

@@ -8,15 +8,9 @@ shown as what LLMPerf reports and never judged as ITL or TPOT.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
-from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "llmperf"
 TITLE = "LLMPerf"
@@ -72,22 +66,3 @@ KINDS = (
     ),
     Kind("_summary.json", frozenset(("version", "results_ttft_s_mean"))),
 )
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether the file is LLMPerf's rows or summary. Raises InputError only if unreadable."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """The one run of the file. Raises InputError when it is broken, empty or contradicts itself."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """The summaries whose rows are among the files: same prefix, or the same numbers."""
-    from . import run
-
-    return kinds.companions(sources, KINDS, run.same)

@@ -5,16 +5,10 @@ Both write a row for each request that finished and none for one that failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
-from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "lmbenchmark"
 TITLE = "LMBenchmark"
@@ -61,20 +55,3 @@ DEFINITIONS: Mapping[str, str] = {
     "tpot": "not recorded; generation_time / (generation_tokens - 1)",
     "itl": "not recorded",
 }
-
-
-def sniff(source: Source, /) -> bool:
-    """Whether the header is one of the two, by its columns."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """The one run of the file. Raises InputError when it is cut short, empty or not all numbers."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: each CSV is a run."""
-    return {}

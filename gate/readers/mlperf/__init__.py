@@ -8,15 +8,11 @@ from 5.1 to 6.0.17. A run that LoadGen calls INVALID is never judged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from .. import kinds
 from ..card import Format
 from ..kinds import Kind
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "mlperf"
 TITLE = "MLPerf LoadGen"
@@ -90,13 +86,6 @@ def sniff(source: Source, /) -> bool:
     if source.shape == "empty" and source.path is not None:
         return source.path.name.startswith("mlperf_log_") and kinds.place(source, KINDS) != str(source.path)
     return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """The one run. Raises InputError when a log is empty, cut short or contradicts itself or another."""
-    from . import run
-
-    return (run.decode(source),)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:

@@ -7,15 +7,10 @@ on their edges, which follow each run's own range, so that no two runs share one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from .. import kinds
 from ..card import Format
 from ..kinds import Kind
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "mlperf-endpoints"
 TITLE = "MLPerf Endpoints"
@@ -71,24 +66,7 @@ KINDS = (
 )
 
 
-def sniff(source: Source, /) -> bool:
-    """Whether MLPerf Endpoints wrote it: events, summary, or a side file under another name."""
-    return kinds.kind_of(source, KINDS) is not None
-
-
-def decode(source: Source, /) -> Sequence[Told]:
-    """The one run. Raises InputError when the file is broken, holds none or contradicts itself."""
-    from . import run
-
-    return (run.decode(source),)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """Summaries whose events are there too, printed reports, digests and snapshots."""
-    return kinds.companions(sources, KINDS, _same)
-
-
-def _same(events: Source, summary: Source) -> bool:
+def same(events: Source, summary: Source) -> bool:
     """Whether a summary is of the run of these events: beside them, or in performance/."""
     if events.path is None or summary.path is None:
         return False

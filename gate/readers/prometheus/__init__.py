@@ -7,14 +7,10 @@ canary are its clusters. One scrape alone is one window since the server started
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
@@ -54,15 +50,3 @@ def sniff(source: Source, /) -> bool:
     if source.shape != "text":
         return False
     return re.search(_TYPE, source.head) is not None or re.search(_BUCKET, source.head) is not None
-
-
-def decode_set(sources: Sequence[Source], /) -> Iterable[tuple[Source, Told]]:
-    """The windows of all files together, one series a folder. Raises InputError when there is none."""
-    from . import run
-
-    return run.decode_set(sources)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: every file is part of its series."""
-    return {}

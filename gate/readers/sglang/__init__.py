@@ -6,14 +6,10 @@ request and no count of failures. Also the summary a Together baseline nests und
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "sglang"
 TITLE = "SGLang bench_serving"
@@ -55,15 +51,3 @@ def sniff(source: Source, /) -> bool:
         return False
     keys = source.keys
     return sum(key in keys for key in _KEYS) >= 2 or (keys >= _WRAPPED and "tput_per_gpu" not in keys)
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One Told a line. Raises InputError for what is no serving result or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """None: SGLang writes one file, and every line of it is a run of its own."""
-    return {}

@@ -6,14 +6,10 @@ does not hold the version that wrote it. Evidence for every rule: docs/readers.m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ..card import Format
 from ..source import Source
-
-if TYPE_CHECKING:
-    from ..told import Told
 
 NAME = "vllm"
 TITLE = "vLLM bench serve"
@@ -118,13 +114,6 @@ def sniff(source: Source) -> bool:
 def is_sweep_table(source: Source) -> bool:
     """Whether it is a sweep's table of its runs, by its header."""
     return {"run_number", "num_prompts", "tokenizer_id"} <= set(source.header)
-
-
-def decode(source: Source, /) -> Iterable[Told]:
-    """One Told an object. Raises InputError for what is no serving result or contradicts itself."""
-    from . import run
-
-    return run.decode(source)
 
 
 def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
