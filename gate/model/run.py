@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from gate.model.doubts import Doubt, Why
+from gate.model.doubts import Doubt
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -180,24 +179,15 @@ class Run(Struct, frozen=True, eq=False):
     streaming: bool | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # metric -> the tool's own formula
     tool_reported: Mapping[str, ToolReported] = field(default_factory=dict)  # by metric
-    unsuitable: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
-    caveats: Mapping[str, str] = field(
-        default_factory=dict
-    )  # metric or goodput -> what to know where it is judged
+    # Metric, error_rate or goodput -> what to know wherever it is judged.
+    caveats: Mapping[str, str] = field(default_factory=dict)
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
     content_sha256: str = ""  # of its bytes unpacked; the set of files fills it in
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
     columns: Mapping[str, str] = field(default_factory=dict)  # stated by the caller: ours -> the file's name
-
-    def __post_init__(self) -> None:
-        # Until every reader is settled, what a reader still says by itself is a doubt too.
-        if self.unsuitable:
-            doubts = tuple(Doubt(Why.DEFINITION, (of,), why) for of, why in self.unsuitable.items())
-            force_setattr(self, "doubts", (*doubts, *self.doubts))
-            force_setattr(self, "unsuitable", {})
 
     def doubt(self, of: str) -> Doubt | None:
         """The first doubt about all requests of a metric, goodput, error_rate or attempted."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from ..model import Bools, Counts, Floats, Gaps, Requests, Status
+from ..model import Bools, Floats, Gaps, Requests, Status
 
 _TOLERANCE_S = 1e-6  # clocks: an E2E this much below its TTFT is rounding, not a contradiction
 # Cells of rows. Beyond the limits lies no measurement, and sums would overflow.
@@ -124,11 +124,6 @@ def different(texts: Iterable[str | None]) -> int | None:
     """How many prompt texts there are; None where a row does not hold its own."""
     found = set(texts)
     return None if not found or None in found else len(found)
-
-
-def counts(rows: Requests) -> Counts:
-    """How many rows of each kind."""
-    return rows.counts
 
 
 def output_total(rows: Requests) -> float | None:
