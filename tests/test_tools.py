@@ -8,6 +8,7 @@ import pytest
 
 from gate.errors import Exit
 from gate.readers import READERS
+from gate.readers.formats import formats
 from tests.conftest import Process
 
 
@@ -17,7 +18,7 @@ def test_every_reader_and_each_of_its_formats_is_listed(slo_gate: Process) -> No
     heads = [line for line in done.stdout.splitlines() if line and line[0] != " "]
     assert heads == [f"{reader.NAME}  {reader.TITLE}" for reader in READERS]
     for reader in READERS:
-        for one in reader.FORMATS:
+        for one in formats(reader):
             assert one.files.replace("`", "") in done.stdout
             assert one.cannot.replace("`", "") in done.stdout
 

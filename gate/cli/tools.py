@@ -32,11 +32,13 @@ def _json(readers: Sequence[Reader]) -> str:
 
     from msgspec import to_builtins
 
+    from ..readers.formats import formats
+
     tools = [
         {
             "name": reader.NAME,
             "title": reader.TITLE,
-            "formats": to_builtins(tuple(reader.FORMATS)),
+            "formats": to_builtins(formats(reader)),
             "definitions": dict(reader.DEFINITIONS),
             "side_files": dict(reader.SIDE_FILES),
         }
@@ -48,13 +50,14 @@ def _json(readers: Sequence[Reader]) -> str:
 def _text(readers: Sequence[Reader]) -> Iterator[str]:
     from ..emit.layout import prose
     from ..model import METRICS
+    from ..readers.formats import formats
 
     width = max(60, columns())
     for number, reader in enumerate(readers):
         if number:
             yield ""
         yield from prose(reader.TITLE, width, f"{reader.NAME}  ")
-        for one in reader.FORMATS:
+        for one in formats(reader):
             yield from prose(f"{_plain(one.files)}: {one.evidence}", width, "  ")
             yield from prose(_plain(one.reads), width, "    reads          ")
             yield from prose(_plain(one.cannot), width, "    cannot judge   ")

@@ -40,25 +40,23 @@ from . import (
     twins,
     vllm,
 )
-from .card import Format
 from .source import Source
 
 
 class Reader(Protocol):
     """A reader's card, asked at every start; mypy checks each package in READERS against it.
 
-    Beside these it has `KINDS` (gate/readers/kinds.py), from which follows which files it knows and which of
-    them belong together; or, where that is not enough, `sniff(source) -> bool` and `companions(sources) ->
-    Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives a Told or several, or
-    `decode_set(sources)`: pairs of a source and its Told, for files that are runs only together. They raise
-    InputError for a file that is broken, holds no run or cannot be true.
+    Beside these it has a formats.yaml (formats.py) and `KINDS` (kinds.py), from which follows which files it
+    knows and which of them belong together; or, where that is not enough, `sniff(source) -> bool` and
+    `companions(sources) -> Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives a
+    Told or several, or `decode_set(sources)`: pairs of a source and its Told, for files that are runs only
+    together. They raise InputError for a file that is broken, holds no run or cannot be true.
     """
 
     __name__: str
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
     SIDE_FILES: Mapping[str, str]  # file name pattern -> what it is, when it is not a result
-    FORMATS: Sequence[Format]  # each kind of file it reads: docs/readers.md is made from them
     DEFINITIONS: Mapping[str, str]  # metric -> what the tool calls it, and its own formula
 
 

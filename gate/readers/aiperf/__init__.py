@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import kinds
-from ..card import Format
 from ..source import Source
 
 NAME = "aiperf"
@@ -34,31 +33,6 @@ SIDE_FILES: Mapping[str, str] = {
     "server_metrics_export*": "Prometheus metrics AIPerf scraped",
     "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
 } | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`profile_export.jsonl` (any prefix) with its aggregate beside it",
-        evidence="requests",
-        reads=(
-            "TTFT, E2E, tokens (server usage first), gaps, start, day, phases; version, model, load, window "
-            "and AIPerf's word on its run from the aggregate"
-        ),
-        cannot="TTFT, TPOT, ITL without `--streaming`; the load without the aggregate",
-        traps=(
-            "warm-up and cancelled rows are in the file; several measured phases in one file are several "
-            "loads; its ITL means TPOT; epoch ns exceed a double; the unit stands with each value"
-        ),
-    ),
-    Format(
-        files="`profile_export_aiperf.json` or `.csv` alone",
-        evidence="aggregate",
-        reads="percentiles, counts, error kinds; `is_complete`, `was_cancelled`, `submission_valid`",
-        cannot="joint goodput except by bounds; a run of several measured phases, which it pools",
-        traps=(
-            "the error count is absent when 0; `adj_*` drop infinities; `phases/*`, time slices and "
-            "multi-run aggregates are not results; CSV rounds to 2 decimals and has no word on the run"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "time_to_first_token = first response with content or reasoning - request start",
     "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output_sequence_length - 1)",

@@ -6,9 +6,8 @@ never touched. The summary mixes units: TTFT, TPOT and ITL in ms, latency in s; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..kinds import Kind
 
 NAME = "evalscope"
@@ -21,25 +20,6 @@ SIDE_FILES: Mapping[str, str] = {
     "speed_benchmark.json": "evalscope's tokens per second by prompt length",
     "sla_summary.json": "the outcome of evalscope's SLA tuner",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`benchmark_data.db` (evalscope perf 0.10 to 1.14)",
-        evidence="requests",
-        reads="TTFT, E2E, tokens, gaps, start; model, load, day from its arguments or the folder",
-        cannot="why a request failed; TTFT, TPOT, ITL when not streamed",
-        traps=(
-            "opened read-only, the pickled column never touched; warm-up and the connection test have no "
-            "row; 0.10 calls gaps TPOT; refused while a `-wal` or `-journal` is not empty"
-        ),
-    ),
-    Format(
-        files="`benchmark_summary.json` with `benchmark_percentile.json`",
-        evidence="aggregate",
-        reads="percentiles (nearest rank, rounded), counts",
-        cannot="a summary alone holds no latency",
-        traps="ms and s mixed; the percentile rule changed in 1.12",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "first_chunk_latency: send to first non-empty content or reasoning; E2E where not streamed",
     "e2e": "latency: send to the last JSON chunk, the usage chunk included, after the last token",

@@ -6,9 +6,8 @@ start times. The tool's statistics leave out its warm-up and cool-down rows; the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..kinds import Kind
 
 NAME = "genai-bench"
@@ -16,21 +15,6 @@ TITLE = "genai-bench"
 SIDE_FILES: Mapping[str, str] = {
     "*experiment_metadata.json": "the description of a genai-bench experiment",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`*_time_*s.json` with `experiment_metadata.json` (0.0.1 to 0.0.5)",
-        evidence="requests",
-        reads="TTFT, E2E, tokens, errors; version, model, concurrency or rate",
-        cannot=(
-            "ITL; duration when there are warm-up rows; the error rate where no experiment_metadata.json "
-            "says that the client does not repeat requests"
-        ),
-        traps=(
-            "the unit is in `_time_unit`; `error_rate` is always 0; one-token answers have no row; "
-            "warm-up by index"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "ttft: send to first content or reasoning chunk",
     "e2e": "e2e_latency: send to the usage chunk, [DONE] or the end of the stream, after the last token",

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from .. import kinds
-from ..card import Format
 from ..source import Source
 
 NAME = "genai-perf"
@@ -20,31 +19,6 @@ SIDE_FILES: Mapping[str, str] = {
     "llm_inputs.json": "the prompts GenAI-Perf sent",
     "genai_perf_config.yaml": "GenAI-Perf's configuration",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`profile_export.json` with its summary beside it",
-        evidence="requests",
-        reads=(
-            "TTFT, E2E, gaps from the timestamps of content; day; tokens from usage, or from chunks where "
-            "the summary proves one token a chunk; embeddings, as answers without tokens"
-        ),
-        cannot="TPOT when tokens are unknown; TTFT, TPOT, ITL without `--streaming`",
-        traps=(
-            "one failure aborts the run, so failures are invisible; the last timestamp is `[DONE]`; "
-            "several events in one buffer"
-        ),
-    ),
-    Format(
-        files="`profile_export_genai_perf.json` or `.csv` alone",
-        evidence="aggregate",
-        reads="percentiles, count, the number that was asked for",
-        cannot="ITL; a PASS in 24.08, which has no count",
-        traps=(
-            "without streaming TTFT repeats E2E; thousands separators; answers without content are left "
-            "out; goodput misaligned by one-token answers; no tool version"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "time_to_first_token = first response with content - request start",
     "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output tokens - 1), whole ns",

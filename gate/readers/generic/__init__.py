@@ -7,27 +7,14 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...errors import InputError
-from ..card import Format
 from ..source import Source
 
 NAME = "generic"
 TITLE = "generic rows"
 SIDE_FILES: Mapping[str, str] = {}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`.jsonl`, `.json` array, `.csv` of any harness",
-        evidence="requests",
-        reads="the columns of docs/readers.md#generic",
-        cannot="metrics without their column; TPOT without `output_tokens`; ITL without `itl_*`",
-        traps=(
-            "two units for one quantity, a decimal comma, an unknown word, a blank load among several are "
-            "errors"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "the column ttft_s: send to first token, as the harness measured it",
     "e2e": "the column e2e_s: send to last token; without it ttft_s + the sum of itl_s",

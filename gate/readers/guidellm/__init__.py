@@ -8,38 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import kinds
-from ..card import Format
 from ..kinds import Kind
 from ..source import Source
 
 NAME = "guidellm"
 TITLE = "GuideLLM"
 SIDE_FILES: Mapping[str, str] = {"benchmarks.html": "GuideLLM's page of the same results"}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`benchmarks.json`, `.yaml` (0.2 to 0.8)",
-        evidence="requests; aggregate where the lists are empty or a sample",
-        reads=(
-            "one run a benchmark; TTFT, E2E, server tokens; load from its strategy; model, version, date; "
-            "warm-up is what lies outside the measurement window, incomplete is cancelled"
-        ),
-        cannot=(
-            "ITL (no gaps); TTFT and TPOT without streaming; TPOT of answers in one chunk, or of an "
-            "aggregate of unequal lengths"
-        ),
-        traps=(
-            "zeros mean no data; `.total` mixes in errors; negative TTFT; `time_per_output_token_ms` "
-            "gained the TTFT in 0.4; p01 is P1; `slo_attainment` leaves one-token answers out"
-        ),
-    ),
-    Format(
-        files="`benchmarks.csv` (3 header rows)",
-        evidence="aggregate",
-        reads="counts, TTFT, E2E, load, version",
-        cannot="ITL; TPOT unless all outputs have one length",
-        traps="its lists hold min and max, not P50 and P99.9; not counted beside its JSON",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "time_to_first_token_ms = first content, reasoning or tool-call chunk - request start",
     "tpot": "inter_token_latency_ms = (last token - first token) / (output tokens - 1), not its "

@@ -5,9 +5,8 @@ Seconds everywhere. No file holds the version that wrote it; the model and the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..kinds import Kind
 
 NAME = "inference-perf"
@@ -20,28 +19,6 @@ SIDE_FILES: Mapping[str, str] = {
     "validation.json": "inference-perf's check of its own reports",
     "config.yaml": "a benchmark's configuration",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`per_request_lifecycle_metrics.json` (0.4 to 0.7)",
-        evidence="requests",
-        reads=(
-            "one run a stage, split by the stage files; model, load and date from the files beside; "
-            "server tokens first; TTFT and gaps from chunk times"
-        ),
-        cannot="TTFT, TPOT, ITL without streaming; everything where stages may be mixed",
-        traps="no stage id and no wall clock; one-token TTFT rebuilt; E2E includes client tokenising",
-    ),
-    Format(
-        files="`stage_N_`, `summary_lifecycle_metrics.json`, or as `.yaml`",
-        evidence="aggregate",
-        reads="counts, percentiles, load, its goodput as a note",
-        cannot=(
-            "TPOT where the identity (E2E - TTFT)/(n - 1) fails (0.2 halves it); a summary of several "
-            "stages; the error rate with zero-token successes"
-        ),
-        traps="a concurrent stage's rate is its request count; its goodput is over successes",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "time_to_first_token = first chunk with content - request start; reasoning is passed over, and "
     "the tool's own leaves one-token answers out",

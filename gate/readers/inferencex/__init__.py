@@ -7,30 +7,13 @@ seconds into the same shape is read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..source import Source
 
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
 SIDE_FILES: Mapping[str, str] = {}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`agg_*.json`, `agg_bmk.json`",
-        evidence="aggregate, shown only",
-        reads="seconds without a suffix, concurrency, model, GPUs",
-        cannot="everything where it states no counts: pass the raw file",
-        traps='0.0 is "not measured"; `*_intvty` is 1 / TPOT',
-    ),
-    Format(
-        files="agentic rows; the experiment in seconds",
-        evidence="aggregate",
-        reads="counts, warm-up, P50 to P95, tokens",
-        cannot="P99 where it is not stated; ITL",
-        traps="the total includes warm-up; 3.1 is 3.1 s",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "request sent to first streamed chunk",
     "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",

@@ -7,26 +7,13 @@ that ran, and some converters lose failures or call another quantity TPOT.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..source import Source
 
 NAME = "llm-d"
 TITLE = "llm-d benchmark report"
 SIDE_FILES: Mapping[str, str] = {"run_metadata.yaml": "llm-d-benchmark's record of its harness"}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="llm-d benchmark report 0.1, 0.2, 0.2.1, YAML or JSON",
-        evidence="aggregate",
-        reads="percentiles in each metric's own unit, counts, load, model, hardware, duration",
-        cannot=(
-            "goodput except by bounds; TPOT and ITL from GuideLLM; ITL from AIPerf; the error rate of a 0.1 "
-            "vLLM report, and of inference-perf where the report leaves out its configuration"
-        ),
-        traps="the unit differs per metric; what `total` means differs per converter",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "time_to_first_token as the converted tool measured it",
     "tpot": "time_per_output_token, which from GuideLLM contains the TTFT",

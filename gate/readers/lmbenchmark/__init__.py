@@ -5,9 +5,8 @@ Both write a row for each request that finished and none for one that failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..kinds import Kind
 
 NAME = "lmbenchmark"
@@ -37,18 +36,6 @@ SIDE_FILES: Mapping[str, str] = {
     "sequence_analysis_by_turn.csv": "token lengths by turn of an InferenceX sweep",
     "workload_distribution_summary.txt": "token lengths of an InferenceX run",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="LMBenchmark CSV (s); InferenceX multi-turn `*_client_metrics.csv` (ms)",
-        evidence="requests",
-        reads="TTFT, E2E, tokens, start; rate from the name, clients and model from the command beside it",
-        cannot="the error rate: failures have no row, and the client repeats requests; ITL",
-        traps=(
-            "generation_time excludes TTFT; the multi-turn client lowers TTFT; a file without a final "
-            "newline is refused as cut"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "ttft: send to first non-empty content",
     "e2e": "ttft + generation_time: send to the end of the stream, after the last token",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import kinds
-from ..card import Format
 from ..kinds import Kind
 from ..source import Source
 
@@ -22,31 +21,6 @@ SIDE_FILES: Mapping[str, str] = {
     "accuracy.txt": "the score of an MLPerf accuracy run",
     "run.txt": "the console output of an MLPerf run",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="LoadGen `mlperf_log_trace.json` (`mlperf_log_accuracy.json` for tokens)",
-        evidence="requests",
-        reads=(
-            "TTFT, E2E, start; TPOT with `accuracy_log_probability = 1`; verdict, load, version, date "
-            "from the log beside it"
-        ),
-        cannot=(
-            "ITL; TPOT without token counts; everything if LoadGen says INVALID or no verdict lies beside "
-            "it; TTFT and TPOT in Offline"
-        ),
-        traps="the trace is not JSON; the clock starts at the scheduled arrival",
-    ),
-    Format(
-        files="`mlperf_log_detail.txt`, else `mlperf_log_summary.txt`",
-        evidence="aggregate",
-        reads="P50 to P99.9, min, max, mean of E2E, TTFT, TPOT; n, rates, verdict, errors",
-        cannot="ITL; TTFT and TPOT in Offline; everything if INVALID, with LoadGen's own reasons",
-        traps=(
-            "Interactive prints as Server; one-token answers have TPOT 0; VALID despite errors; the "
-            "summary has no n; an empty summary is an aborted run"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "first token - scheduled arrival: contains the delay of the issue, so no queue is hidden",
     "e2e": "sample complete - scheduled arrival",

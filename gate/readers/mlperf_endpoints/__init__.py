@@ -6,9 +6,8 @@ on their edges, which follow each run's own range, so that no two runs share one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..kinds import Kind
 from ..source import Source
 
@@ -21,28 +20,6 @@ SIDE_FILES: Mapping[str, str] = {
     "accuracy_results.json": "MLPerf Endpoints' accuracy scores",
     "config.yaml": "a benchmark's configuration",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`events.jsonl`",
-        evidence="requests",
-        reads="TTFT, E2E, start, failures, warm-up; chunk gaps with `stream_all_chunks`",
-        cannot=(
-            "TPOT (no token counts: give the summary alone); ITL without `stream_all_chunks`; interrupted "
-            "runs"
-        ),
-        traps="empty answers count as failures though the tool counts them",
-    ),
-    Format(
-        files="`result_summary.json`, older `results_summary.json`",
-        evidence="aggregate",
-        reads="12 percentiles each of TTFT, TPOT, E2E; counts, duration, tokens, load",
-        cannot="ITL; incomplete runs; a metric whose count differs from completed",
-        traps=(
-            'completed contains failed; percentiles are numpy "lower"; the buckets follow each run\'s '
-            "own range, so percentiles prove more"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "first chunk with content, reasoning or a tool call - issued",
     "e2e": "complete - issued",

@@ -7,32 +7,13 @@ canary are its clusters. One scrape alone is one window since the server started
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..source import Source
 
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
 SIDE_FILES: Mapping[str, str] = {}
-FORMATS: Sequence[Format] = (
-    Format(
-        files=(
-            "Prometheus or OpenMetrics text, `query` or `query_range` answers, of vLLM, SGLang, "
-            "TensorRT-LLM, Triton and OTel `gen_ai.server`; a series of scrapes together"
-        ),
-        evidence="histogram, one run a window between two scrapes",
-        reads="buckets, outcomes, tokens, process start; the gateway's counter named by `evidence.attempted`",
-        cannot=(
-            "everything without that counter; windows with a restart, a counter that fell or a series "
-            "that vanished; TPOT where only gaps are observed; a bound inside a bucket"
-        ),
-        traps=(
-            "times are the server's; one scrape is one window since start; ten windows or more decide "
-            "P99; steps of a minute or more, shorter ones are not independent"
-        ),
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "the server's histogram: arrival (SGLang: creation of the request) to first output",
     "tpot": "the server's histogram of one value a request: decode time / (tokens - 1)",

@@ -6,33 +6,13 @@ request and no count of failures. Also the summary a Together baseline nests und
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..card import Format
 from ..source import Source
 
 NAME = "sglang"
 TITLE = "SGLang bench_serving"
 SIDE_FILES: Mapping[str, str] = {}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`bench_serving --output-file`, with `--output-details`",
-        evidence="requests",
-        reads="TTFT, output tokens, gaps, errors; E2E = TTFT + gaps; a run a line",
-        cannot=(
-            "TPOT where tokens are the requested length or streams were cut short; E2E and TPOT where the "
-            "tool's own E2E is over 5 % longer; an error inside a 200 stream, unless the answer stops short"
-        ),
-        traps='bare Infinity, "inf", "trace"; every run appends to the file; aborted rows keep a TTFT',
-    ),
-    Format(
-        files="the same without details (0.4.6 and older always); the Together wrapper",
-        evidence="aggregate",
-        reads="percentiles, completed, tokens; sent from `slo_attainment`",
-        cannot="the error rate: failures are invisible; TPOT where tokens mismatch",
-        traps="medians only in old lines; ITL is not TPOT",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "request sent (after the client's concurrency cap) to first non-empty text, reasoning included",
     "tpot": "(latency - TTFT) / (output tokens - 1), only where there are two tokens or more; output tokens "

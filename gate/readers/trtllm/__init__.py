@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..card import Format
 from ..source import Source
 
 if TYPE_CHECKING:
@@ -19,29 +18,6 @@ if TYPE_CHECKING:
 NAME = "trtllm"
 TITLE = "TensorRT-LLM benchmark_serving, trtllm-bench, LLM API"
 SIDE_FILES: Mapping[str, str] = {}
-FORMATS: Sequence[Format] = (
-    Format(
-        files="`benchmark_serving --save-result` (`--save-detailed`)",
-        evidence="requests or aggregate",
-        reads="`ttfts`, `e2els`, `output_lens`, `errors`, gaps; failed = `num_prompts` - completed",
-        cannot="TTFT, TPOT, ITL when not streamed (TTFT is -1 s)",
-        traps="`request_goodput:`; chat E2E includes the usage chunk",
-    ),
-    Format(
-        files="`trtllm-bench --request_json`, `--report_json`",
-        evidence="requests or aggregate",
-        reads="ns or ms, tokens; version and model from the report",
-        cannot="ITL; the load (`--set`); TTFT and TPOT without `--streaming`",
-        traps="offline, in process; a failure aborts the run; console logs are refused",
-    ),
-    Format(
-        files="LLM-API metric records",
-        evidence="requests",
-        reads="seconds; tokens by ids",
-        cannot="ITL, the load",
-        traps="`batch_wall_ms` is not a latency; missing records are failed",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
     "be the empty role chunk",

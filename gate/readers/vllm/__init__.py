@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..card import Format
 from ..source import Source
 
 NAME = "vllm"
@@ -17,50 +16,6 @@ SIDE_FILES: Mapping[str, str] = {
     "*.pytorch.json": "the same metrics once more, for the PyTorch benchmark dashboard",
     "warmup.json": "the warm-up of a vLLM sweep",
 }
-FORMATS: Sequence[Format] = (
-    Format(
-        files=(
-            "`vllm bench serve --save-result --save-detailed`, `benchmark_serving.py` (0.6.3 to 0.33), "
-            "appended objects"
-        ),
-        evidence="requests",
-        reads=(
-            "`ttfts`, `latencies` (else TTFT + sum of `itls`), `output_lens`, `input_lens`, "
-            "`start_times`, `errors`; `itls` only for ITL"
-        ),
-        cannot=(
-            "TTFT, TPOT, ITL when answers came in one piece; the version unless in `--metadata "
-            "vllm_version=`; hardware unless `gpu=` or `hardware=`; an error inside a 200 stream (vLLM "
-            "records success)"
-        ),
-        traps=(
-            'aborted rows have a TTFT; empty error texts; "successes" with TTFT 0; ITL is per chunk, '
-            "not per token; old chat has two gaps too many; a client cap hides queueing; the tool's "
-            "goodput is over completed requests and duration"
-        ),
-    ),
-    Format(
-        files="the same without `--save-detailed`",
-        evidence="aggregate",
-        reads="mean, median, percentiles of TTFT, TPOT, ITL, E2E; every E2E from `latencies` (0.30 on)",
-        cannot=(
-            "joint goodput except by bounds; E2E without `e2el` in `--percentile-metrics`; TPOT of "
-            "single-token outputs"
-        ),
-        traps=(
-            "zeros of failed rows in `latencies`; no `failed` key: `num_prompts - completed`; all-zero "
-            "file = all failed; 0.6 swaps mean and median E2E; a file without `completed` is refused, and so "
-            "are medians over repetitions; embeddings have E2E and no tokens"
-        ),
-    ),
-    Format(
-        files="`vllm bench sweep serve`: `run=N.json`, `summary.json`",
-        evidence="aggregate or requests",
-        reads="as above, each run once",
-        cannot="as above",
-        traps="`warmup.json` left out; `run=N.failure.json` is exit 3 unless the run was repeated",
-    ),
-)
 DEFINITIONS: Mapping[str, str] = {
     "ttft": "request sent (after the client's concurrency cap) to first streamed chunk; "
     "chat before 0.33: to the role chunk",
