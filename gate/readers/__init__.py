@@ -48,8 +48,8 @@ class Reader(Protocol):
 
     Beside these it has a formats.yaml (formats.py) and `KINDS` (kinds.py), from which follows which files it
     knows and which of them belong together; or, where that is not enough, `sniff(source) -> bool` and
-    `companions(sources) -> Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives a
-    Told or several, or `decode_set(sources)`: pairs of a source and its Told, for files that are runs only
+    `companions(sources) -> Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives
+    a Told or several, or `decode_set(sources)`: pairs of a source and its Told, for files that are runs only
     together. They raise InputError for a file that is broken, holds no run or cannot be true.
     """
 
