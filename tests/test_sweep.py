@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from gate import policy as policies
-from gate import readers
+from gate import policy as policies, readers
 from gate.evaluate import evaluate
 from gate.model import Check, Kind, Level, Load, Objective, Policy, Report, Run, Verdict, Workload
 from gate.units import POINTS

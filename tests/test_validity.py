@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gate import policy as policies
-from gate import readers
+from gate import policy as policies, readers
 from gate.emit import EMITTERS
 from gate.evaluate import evaluate
 from gate.model import (

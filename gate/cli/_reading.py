@@ -43,9 +43,14 @@ def progress() -> Iterator[Watch | None]:
 def _bar() -> Progress:
     # Imported here: only a long read on a terminal pays for it.
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-    from rich.progress import TransferSpeedColumn as Rate
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn as Remaining,
+        TransferSpeedColumn as Rate,
+    )
 
     columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), Rate(), Remaining())
     return Progress(*columns, console=Console(stderr=True), transient=True)

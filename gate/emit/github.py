@@ -8,8 +8,7 @@ says how many are not. Escaping as in actions/toolkit, packages/core/src/command
 from __future__ import annotations
 
 from ..model import AnyReport, Check, ErrorReport, Report, Verdict
-from . import format as f
-from . import unmet as u
+from . import format as f, unmet as u
 
 MOST = 9
 _TITLE = 200  # characters; the API takes 255

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report, Verdict
-from . import format as f
-from . import unmet as u
+from . import format as f, unmet as u
 
 
 def emit(report: AnyReport) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report, RunReport, Verdict
-from . import format as f
-from . import tables as t
+from . import format as f, tables as t
 from .unmet import file_of, unique_ids
 
 # What each reader takes beyond junit-10.xsd; `surefire` (surefire-test-report.xsd) takes less.

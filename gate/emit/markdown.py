@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model import AnyReport, ErrorReport, Report
-from . import attribution as a
-from . import bars as b
-from . import format as f
-from . import tables as t
+from . import attribution as a, bars as b, format as f, tables as t
 from .templates import markup, render
 
 if TYPE_CHECKING:

@@ -10,10 +10,7 @@ import re
 from collections.abc import Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
-from . import attribution as a
-from . import bars as b
-from . import format as f
-from . import tables as t
+from . import attribution as a, bars as b, format as f, tables as t
 from .layout import GAP, prose, table
 
 _STYLES = {

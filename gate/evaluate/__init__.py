@@ -26,8 +26,7 @@ from ..model import (
     WhatIf,
 )
 from . import loads
-from .checks import CLUSTERS, Setting
-from .checks import expected as describe
+from .checks import CLUSTERS, Setting, expected as describe
 from .compare import regression
 from .compare.baseline import ALLOWABLE
 from .compare.regression import compare_loads

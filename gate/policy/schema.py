@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ..model import METRICS
-from . import _grammar as grammar
-from . import _tables as tables
+from . import _grammar as grammar, _tables as tables
 from ._profiles import FIXED, FREE, MOST, REMOVABLE
 from ._types import Key, Many, Scalar, Shape, Type
 

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from .doc import BROKEN as BROKEN
-from .doc import Doc as Doc
+from .doc import BROKEN as BROKEN, Doc as Doc
 from .stored import WHOLE, Buffer, Stored
 
 T = TypeVar("T")

@@ -10,57 +10,39 @@ the Korn-Graubard interval of survey statistics (Korn and Graubard 1998; SAS SUR
 
 from __future__ import annotations
 
-from ._beta import beta_quantile, betainc, normal_quantile, t_quantile
-from ._counting import (
-    MIN_RUNS,
-    Level,
-    Series,
-    Units,
-    count_runs,
-    merge,
-    nearest_rank,
-    needed,
-    second_level,
-    share_met,
-    units,
-    units_from_counts,
+from ._beta import (
+    beta_quantile as beta_quantile,
+    betainc as betainc,
+    normal_quantile as normal_quantile,
+    t_quantile as t_quantile,
 )
-from ._planning import MIN_EFFECTIVE, MIN_REQUESTS, more_requests, zero_miss_minimum
-from ._relative import Shift, band_shift, holm_levels, paired_shift, sturdier, welch_shift
-from ._room import MOST_SHARE, RoomTest, room_test
-from ._verdict import ShareTest, t_interval, test_share
-
-__all__ = [
-    "MIN_EFFECTIVE",
-    "MIN_REQUESTS",
-    "MIN_RUNS",
-    "MOST_SHARE",
-    "Level",
-    "RoomTest",
-    "Series",
-    "ShareTest",
-    "Shift",
-    "Units",
-    "band_shift",
-    "beta_quantile",
-    "betainc",
-    "count_runs",
-    "holm_levels",
-    "merge",
-    "more_requests",
-    "nearest_rank",
-    "needed",
-    "normal_quantile",
-    "paired_shift",
-    "room_test",
-    "second_level",
-    "share_met",
-    "sturdier",
-    "t_interval",
-    "t_quantile",
-    "test_share",
-    "units",
-    "units_from_counts",
-    "welch_shift",
-    "zero_miss_minimum",
-]
+from ._counting import (
+    MIN_RUNS as MIN_RUNS,
+    Level as Level,
+    Series as Series,
+    Units as Units,
+    count_runs as count_runs,
+    merge as merge,
+    nearest_rank as nearest_rank,
+    needed as needed,
+    second_level as second_level,
+    share_met as share_met,
+    units as units,
+    units_from_counts as units_from_counts,
+)
+from ._planning import (
+    MIN_EFFECTIVE as MIN_EFFECTIVE,
+    MIN_REQUESTS as MIN_REQUESTS,
+    more_requests as more_requests,
+    zero_miss_minimum as zero_miss_minimum,
+)
+from ._relative import (
+    Shift as Shift,
+    band_shift as band_shift,
+    holm_levels as holm_levels,
+    paired_shift as paired_shift,
+    sturdier as sturdier,
+    welch_shift as welch_shift,
+)
+from ._room import MOST_SHARE as MOST_SHARE, RoomTest as RoomTest, room_test as room_test
+from ._verdict import ShareTest as ShareTest, t_interval as t_interval, test_share as test_share

@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 

@@ -9,8 +9,7 @@ import unicodedata
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from gate.emit import EMITTERS, format, json_, junit, markdown, text

@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jinja2 import UndefinedError
 
 from gate.emit.templates import markup, render

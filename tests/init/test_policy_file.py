@@ -7,10 +7,8 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import norm
-from scipy.stats import t as student
+from hypothesis import given, strategies as st
+from scipy.stats import norm, t as student
 
 from gate import policy
 from gate.errors import UsageError

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.model import Requests, Run
-from gate.readers import mlperf_endpoints as reader
-from gate.readers import runs_of
+from gate.readers import mlperf_endpoints as reader, runs_of
 from gate.readers.source import Source
 from tests.conftest import FIXTURES
 

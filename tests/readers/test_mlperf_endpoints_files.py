@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gate.errors import InputError
-from gate.readers import companions, knows, runs_of
-from gate.readers import mlperf_endpoints as reader
+from gate.readers import companions, knows, mlperf_endpoints as reader, runs_of
 from tests.readers.mlperf_endpoints_files import (
     CASES,
     EVENTS,

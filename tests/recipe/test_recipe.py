@@ -349,8 +349,7 @@ def test_a_recipe_needs_a_tool_and_a_load(slo_gate: Process) -> None:
 
 
 def test_the_commands_offer_every_tool_and_every_interaction_there_is() -> None:
-    from gate.cli import init
-    from gate.cli import recipe as command
+    from gate.cli import init, recipe as command
     from gate.recipe.init import INTERACTIONS
 
     assert sorted(command._TOOLS) == sorted(TOOLS)

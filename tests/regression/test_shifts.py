@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gate.stats import Shift, band_shift, holm_levels, paired_shift, sturdier, welch_shift
 

@@ -10,9 +10,7 @@ from ...model import Charts, Curve, CurveBound, Report, Scatter, Verdict
 from ...units import SECONDS, SHARE, show
 from .. import format as f
 from ..tables import Table
-from . import goodcharts as good
-from . import movecharts as moved
-from . import vega as v
+from . import goodcharts as good, movecharts as moved, vega as v
 from .vega import Picture
 
 AXES = {

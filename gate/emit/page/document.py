@@ -15,11 +15,8 @@ from msgspec import Struct
 
 from ...model import AnyReport, Check, ErrorReport, MetricStats, Report, Verdict
 from ...units import SECONDS, show
-from .. import attribution as a
-from .. import format as f
-from .. import tables as t
-from ..templates import markup
-from ..templates import render as rendered
+from .. import attribution as a, format as f, tables as t
+from ..templates import markup, render as rendered
 from .vega import Picture
 
 _FOLDER = Path(__file__).parent

@@ -15,9 +15,7 @@ from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
 from .. import tables
 from ..source import Source
 from ..told import Told
-from . import NAME, telltales
-from . import cells as _cells
-from . import columns as _columns
+from . import NAME, cells as _cells, columns as _columns, telltales
 
 # What people call our columns; difflib finds misspellings, not synonyms.
 _SYNONYMS = {

@@ -11,8 +11,7 @@ from ...model import METRICS, Aggregate, Counts, Doubt, Evidence, Floats, Summar
 from .. import kinds
 from ..source import Source
 from ..told import Told
-from . import DETAIL, KINDS, NAME, SUMMARY, TITLE, TRACE, trace
-from . import log as logs
+from . import DETAIL, KINDS, NAME, SUMMARY, TITLE, TRACE, log as logs, trace
 from .log import ONE_RUN, ONE_TOKEN, Log
 
 _METHOD = "sorted[int(n * p)] over all samples; the clock starts at the scheduled arrival"

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ...model import Counts, Doubt, Floats, Load, Requests, Status, Summary, Why
-from .. import bench_serving as _bench
-from .. import clocks, tables
+from .. import bench_serving as _bench, clocks, tables
 from ..source import Doc, Source
 from ..told import Told
 from . import DEFINITIONS, NAME

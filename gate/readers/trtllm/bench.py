@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from ...model import Aggregate, Counts, Doubt, Floats, Summary, Why
-from .. import bench_serving as _bench
-from .. import clocks, tables
+from .. import bench_serving as _bench, clocks, tables
 from ..ladders import ladder
 from ..source import Doc, Source
 from ..told import Told
