@@ -25,13 +25,14 @@ BOOLEANS = {
     "FALSE": False,
     "": False,
 }
-TEXTS = ("preset", "profile", "tool", "fail-on", "junit-dialect")
+TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
 LINES = ("set", "baseline")
 SWITCHES = ("report-only", "same-session")
 FILES = {"report-json": "json", "junit": "junit", "markdown": "markdown", "html": "html"}  # input -> option
 COMMENT_MODES = ("on-change", "always", "never")
 SLO_GATE = (sys.executable, "-I", "-m", "gate")
 USAGE = 2
+COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class InputError(Exception):
@@ -74,9 +75,9 @@ def one_of(name: str, words: tuple[str, ...]) -> str:
     return word
 
 
-def arguments(files: Mapping[str, str], policy: str) -> list[str]:
+def arguments(files: Mapping[str, str], source: str) -> list[str]:
     """What `check` is called with; = keeps a value that begins with a dash a value."""
-    words = ["check", "--format=github"] + ([f"--policy={policy}"] if policy else [])
+    words = ["check", "--format=github", f"--policy-from={source}"]
     words += [f"--{name}={given(name)}" for name in TEXTS if given(name)]
     words += [f"--{name}={line}" for name in LINES for line in lines(name)]
     words += [f"--{name}" for name in SWITCHES if switch(name)]
@@ -85,43 +86,23 @@ def arguments(files: Mapping[str, str], policy: str) -> list[str]:
     return [*words, "--", *lines("results")]
 
 
-def git(*words: str) -> subprocess.CompletedProcess[bytes]:
-    """Git in the checkout."""
-    return subprocess.run(["git", *words], capture_output=True, check=False)
+def policy_source() -> str:
+    """Where the policy is taken from: head, base or a commit. Raises InputError."""
+    source = given("policy-from") or "head"
+    if source not in ("head", "base") and not COMMIT.fullmatch(source):
+        raise InputError(f"policy-from is {shown(source)}; write head, base or the full SHA of a commit")
+    return source
 
 
-def policy_of_base(policy: str, folder: Path) -> str:
-    """The policy as the base branch has it, written below `folder`; says loudly what the request loosens.
-
-    The file itself where there is no base, or none in it. Raises InputError.
-    """
-    event = json.loads(Path(os.environ.get("GITHUB_EVENT_PATH") or os.devnull).read_text("utf-8") or "{}")
-    base = str(((event.get("pull_request") or {}).get("base") or {}).get("sha") or "")
-    if not re.fullmatch(r"[0-9a-f]{40,64}", base):
-        return policy
-    if not policy:
-        raise InputError("policy-from is base; name the file with policy too")
-    if git("cat-file", "-e", f"{base}^{{commit}}").returncode:
-        git("fetch", "--quiet", "--depth=1", "origin", base)
-    if git("cat-file", "-e", f"{base}^{{commit}}").returncode:
-        raise InputError("the base branch is not in the checkout; give actions/checkout `fetch-depth: 2`")
-    found = git("show", f"{base}:./{policy}")
-    if found.returncode:
-        print(
-            "::warning title=slo-gate::The base branch has no such policy: the one of this change is applied."
-        )
-        return policy
-    kept = folder / "base-policy.yaml"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(found.stdout)
-    if subprocess.run(
-        [*SLO_GATE, "policy", "diff", "--fail-on-looser", kept, policy], check=False
-    ).returncode:
+def tell_what_is_looser(source: str) -> None:
+    """Of the policy of this change, against the one that judged it."""
+    policy = given("policy")
+    words = ("policy", "diff", "--fail-on-looser", f"--old-from={source}", "--", policy, policy)
+    if subprocess.run([*SLO_GATE, *words], stdin=subprocess.DEVNULL, check=False).returncode:
         print(
             "::warning title=slo-gate: the policy gets looser::This change loosens the policy, or breaks it; "
-            "the log says how. The policy of the base branch was applied."
+            "the log says how. The policy of its base was applied."
         )
-    return str(kept)
 
 
 def prepare(files: Mapping[str, str]) -> None:
@@ -196,11 +177,10 @@ def main() -> int:
     try:
         prepare(files)
         mode = one_of("comment", COMMENT_MODES)
-        policy = given("policy")
-        if one_of("policy-from", ("head", "base")) == "base":
-            policy = policy_of_base(policy, Path(report).parent)
-        words = arguments(files, policy)
-        code = subprocess.run([*SLO_GATE, *words], check=False).returncode
+        source = policy_source()
+        code = subprocess.run([*SLO_GATE, *arguments(files, source)], check=False).returncode
+        if source != "head" and code != USAGE:  # there was a policy to judge by
+            tell_what_is_looser(source)
     except (InputError, OSError) as error:
         print(f"error: {inert(str(error))}", file=sys.stderr)
         print("::error title=slo-gate::Nothing was judged; the log says why.")

@@ -33,8 +33,15 @@ _FILES = {  # option -> emitter, and what it writes
     "metrics": ("openmetrics", "OpenMetrics text"),
 }
 # Option -> its key, of all that belong to the command that gives a verdict again.
-_GIVEN = {"--policy": "policy_path", "--preset": "preset", "--profile": "profile", "--tool": "tool"}
+_GIVEN = {
+    "--policy": "policy_path",
+    "--policy-from": "policy_from",
+    "--preset": "preset",
+    "--profile": "profile",
+    "--tool": "tool",
+}
 _GIVEN |= {"--set": "stated", "--map": "columns", "--baseline": "baseline", "--allow-baseline": "allowed"}
+_DEFAULTS = {"--policy-from": "head", "--fail-on": "fail"}
 _GIVEN |= {"--same-session": "same_session", "--fail-on": "fail_on", "--report-only": "report_only"}
 
 # ---- options ------------------------------------------------------------------------------
@@ -45,10 +52,12 @@ def _together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
+_FROM = "Take --policy as a commit has it; base is the one that a pull request is made against."
 policy_options = _together(  # read by `chosen_policy`
     click.option(
         "-p", "--policy", "policy_path", metavar="FILE", help="The policy. Default: slo.yaml and kin."
     ),
+    click.option("--policy-from", default="head", metavar="head|base|COMMIT", help=_FROM),
     click.option("--preset", metavar="NAME", help="Use an embedded policy instead of a file."),
     click.option("--profile", metavar="NAME", help="Use this profile of the policy."),
 )
@@ -88,12 +97,24 @@ verdict_options = _together(
 )
 
 
-def chosen_policy(options: Mapping[str, Any]) -> Policy:
-    """The policy the options name, or the one that is found. Raises PolicyError and UsageError."""
+def chosen_policy(options: dict[str, Any]) -> Policy:
+    """The policy the options name, or the one that is found. Raises PolicyError and UsageError.
+
+    A commit it is taken from is in `options` by its full SHA afterwards: what it is called may move on.
+    """
     from .. import policy
 
     if options["policy_path"] and options["preset"]:
         raise UsageError("--policy and --preset exclude each other", "", "name one of them")
+    if options["policy_from"] != "head":
+        from ._revision import Revision
+
+        if not options["policy_path"]:
+            why = "a preset is in no commit" if options["preset"] else "no policy file is named"
+            raise UsageError(why, "--policy-from", "name the file with --policy")
+        revision = Revision(options["policy_path"], options["policy_from"])
+        options["policy_from"] = revision.commit
+        return revision.policy(options["profile"])
     if options["preset"]:
         return policy.preset(options["preset"], profile=options["profile"])
     return policy.load(options["policy_path"] or policy.find(), profile=options["profile"])
@@ -157,7 +178,7 @@ def reproducible(report: Report, words: Sequence[str], options: Mapping[str, Any
     for name, key in _GIVEN.items():
         value = options.get(key) or ()
         for item in value if isinstance(value, tuple) else (value,):
-            more += [] if item == "fail" else [name] if item is True else [name, item]
+            more += [] if item == _DEFAULTS.get(name) else [name] if item is True else [name, item]
     command = shlex.join((*words, *more))
     return replace(report, provenance=replace(report.provenance, reproduce=command))
 

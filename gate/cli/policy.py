@@ -59,14 +59,22 @@ def policy_show(**options: Any) -> int:
 @command.command(name="diff")
 @click.argument("old")
 @click.argument("new")
+@click.option("--old-from", default="head", metavar="head|base|COMMIT", help="Take OLD as a commit has it.")
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--fail-on-looser", is_flag=True, help="Exit 1 when anything got looser.")
-def policy_diff(old: str, new: str, json: bool, fail_on_looser: bool) -> int:
+def policy_diff(old: str, new: str, old_from: str, json: bool, fail_on_looser: bool) -> int:
     """Say what got looser or stricter from policy OLD to policy NEW, profiles included."""
     from .. import policy
     from ..policy.diff import diff
 
-    found = diff(*(policy.versions(policy.content(path), path) for path in (old, new)))
+    if old_from == "head":
+        before = policy.versions(policy.content(old), old)
+    else:
+        from ._revision import Revision
+
+        revision = Revision(old, old_from)
+        old, before = str(revision), revision.versions()
+    found = diff(before, policy.versions(policy.content(new), new))
     click.echo(_diff_json(found) if json else "\n".join(_diff_text(found, old, new)))
     looser = any(one.effect == "looser" for one in found)
     return Exit.FAIL if fail_on_looser and looser else Exit.PASS

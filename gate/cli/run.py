@@ -132,7 +132,7 @@ def command(**options: Any) -> int:
     return report.exit_code
 
 
-def _session(options: Mapping[str, Any], progress: Progress) -> Session:
+def _session(options: dict[str, Any], progress: Progress) -> Session:
     """The session the options name, begun, gone on with, or opened again. Raises UsageError."""
     from ..bench.facts import gather
     from ..bench.journal import NAME, Journal

@@ -15,7 +15,18 @@ from ._problems import Problems, suggest
 from ._profiles import alone, merged
 from ._yaml import MAX_BYTES, plain, read
 
-__all__ = ["PRESETS", "content", "document", "find", "load", "parse", "preset", "preset_text", "versions"]
+__all__ = [
+    "MAX_BYTES",
+    "PRESETS",
+    "content",
+    "document",
+    "find",
+    "load",
+    "parse",
+    "preset",
+    "preset_text",
+    "versions",
+]
 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
 _PRESETS_FOLDER = Path(__file__).parent.parent / "presets"

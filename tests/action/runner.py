@@ -85,9 +85,13 @@ def act(
     path: str | None = None,
     event: str = "pull_request",
     base_sha: str = "",
+    payload: object = None,
     **env: str,
 ) -> Ran:
-    """Run one job of these steps; what they output is dumped by a last one."""
+    """Run one job of these steps; what they output is dumped by a last one.
+
+    `payload` is the event file; without it the pull request 7, whose base is `base_sha`.
+    """
     out = folder.parent / "out"  # act copies the repository: nothing it writes may be inside
     out.mkdir(exist_ok=True)
     dump = {
@@ -105,7 +109,8 @@ def act(
     commit(folder)
     base = {"sha": base_sha} if base_sha else {}
     request = {"number": 7, "head": {"sha": SHA}, "base": base}
-    (out / "event.json").write_text(json.dumps({"pull_request": request}))
+    told = {"pull_request": request} if payload is None else payload
+    (out / "event.json").write_text(json.dumps(told))
     known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1", **env}
     words = [
         str(Path(sys.executable).parent / "act"),

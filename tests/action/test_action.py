@@ -224,35 +224,120 @@ def test_a_failure_ends_the_job_though_the_api_refuses_the_comment(
     assert "no comment was written: HTTP 403" in done.part("gate").split("Summary - ")[1]
 
 
-def test_the_policy_of_the_base_branch_judges_and_a_looser_one_is_told_loudly(
-    tmp_path: Path, httpserver: HTTPServer
-) -> None:
-    folder = commit(prepared(tmp_path / "repo"))
-    base = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
-    )
-    (folder / "slo.yaml").write_text(POINT.replace("500ms", "950ms"), encoding="utf-8")
-    (folder / "new.yaml").write_text(POINT, encoding="utf-8")
-    bad = "results/bad.jsonl"
-    done = act(
+@pytest.fixture(scope="module")
+def loosened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A checkout whose change loosens every policy and repoints every link, and the commit before it."""
+    folder = prepared(tmp_path_factory.mktemp("base") / "repo")
+    (folder / "ci").mkdir()
+    (folder / "ci" / "slo.yaml").write_text(POINT, encoding="utf-8")
+    (folder / "linked.yaml").symlink_to("ci/slo.yaml")
+    (folder / "slo-gate-report").mkdir()
+    (folder / "slo-gate-report" / "base-policy.yaml").write_text("tracked", encoding="utf-8")
+    commit(folder)
+    words = ["git", "rev-parse", "HEAD"]
+    base = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    loose = POINT.replace("500ms", "950ms")
+    for name in ("slo.yaml", "ci/slo.yaml", "new.yaml", "loose.yaml", "ci\\slo.yaml"):
+        (folder / name).write_text(loose, encoding="utf-8")
+    (folder / "linked.yaml").unlink()
+    (folder / "linked.yaml").symlink_to("loose.yaml")
+    return folder, base
+
+
+BAD_ROWS = "results/bad.jsonl"  # the policy of the base fails them, that of the change lets them pass
+LOOSER = "::warning title=slo-gate: the policy gets looser::"
+
+
+def base_use(name: str, **inputs: str) -> dict[str, Any]:
+    return use(name, **{"results": BAD_ROWS, "policy": "slo.yaml", "policy_from": "base", **inputs})
+
+
+@pytest.fixture(scope="module")
+def pulled(loosened: tuple[Path, str], server: HTTPServer, kept: Path) -> Ran:
+    """One pull request, judged with its policy under many names."""
+    folder, base = loosened
+    return act(
         folder,
         [
-            use("head", results=bad, policy="slo.yaml"),
-            use("base", results=bad, policy="slo.yaml", policy_from="base"),
-            use("new", policy="new.yaml", policy_from="base"),
-            use("unnamed", policy_from="base"),
-            use("word", policy_from="main\n::error title=x::y"),
+            base_use("head", policy_from="head"),
+            base_use("base"),
+            base_use("commit", policy_from=base),
+            base_use("absolute", policy="${{ github.workspace }}/ci/slo.yaml"),
+            base_use("dots", policy="results/../ci/slo.yaml"),
+            base_use("link", policy="linked.yaml"),
+            base_use("new", policy="new.yaml"),
+            base_use("windows", policy="ci\\slo.yaml"),
+            base_use("unnamed", policy=""),
+            base_use("preset", policy="", preset="chat"),
+            base_use("word", policy_from="main\n::error title=x::y"),
+            {"name": "keep", "run": 'cp -r base absolute "$OUT/"; git status --porcelain >"$OUT/status"'},
         ],
-        api=httpserver.url_for(""),
-        base_sha=base.stdout.strip(),
+        api=server.url_for(""),
+        base_sha=base,
+        OUT=str(kept),
     )
-    codes = {name: done.outputs(name)["exit-code"] for name in ("head", "base", "new", "unnamed", "word")}
-    assert codes == {"head": "0", "base": "1", "new": "0", "unnamed": "2", "word": "2"}
-    assert "::warning title=slo-gate: the policy gets looser::" in done.part("base")
-    assert "LOOSER: slo.yaml against" in done.part("base")
-    assert "gets looser" not in done.part("head")
-    assert "The base branch has no such policy" in done.part("new")
-    assert "::error title=x" not in done.part("word").replace("\\n::error title=x", "")
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("head", "0"),
+        *[(name, "1") for name in ("base", "commit", "absolute", "dots", "link")],
+        *[(name, "2") for name in ("new", "windows", "unnamed", "preset", "word")],
+    ],
+)
+def test_the_policy_of_the_base_branch_judges_or_nothing_does(step: str, code: str, pulled: Ran) -> None:
+    assert pulled.outputs(step)["exit-code"] == code, pulled.part(step)
+
+
+def test_a_looser_policy_is_told_loudly(pulled: Ran) -> None:
+    for step in ("base", "commit", "absolute", "dots", "link"):
+        assert LOOSER in pulled.part(step)
+    assert "LOOSER: slo.yaml against slo.yaml at commit" in pulled.part("base")
+    for step in ("head", "new", "windows", "unnamed", "preset", "word"):
+        assert "gets looser" not in pulled.part(step)
+
+
+def test_why_there_is_no_policy_of_the_base_is_said(pulled: Ran) -> None:
+    for step, cause in {
+        "new": "new.yaml at commit",
+        "windows": "there is no such file",
+        "unnamed": "no policy file is named",
+        "preset": "a preset is in no commit",
+    }.items():
+        assert f"error: {cause}" in pulled.part(step) or f": {cause}" in pulled.part(step)
+        assert "Summary - ### ERROR (exit 2, no verdict)" in pulled.part(step)
+    assert "::error title=x" not in pulled.part("word").replace("\\n::error title=x", "")
+
+
+def test_every_output_names_the_policy_by_its_path_in_the_repository(pulled: Ran, kept: Path) -> None:
+    for step, path in {"base": "slo.yaml", "absolute": "ci/slo.yaml"}.items():
+        assert f"::error file={path},line=4,title=FAIL ttft.p90::" in pulled.part(step)
+        report = json.loads((kept / step / "r.json").read_text(encoding="utf-8"))
+        assert report["policy"]["path"] == path
+        assert f"{path}, undecided" in (kept / step / "m.md").read_text(encoding="utf-8")
+
+
+def test_no_file_of_ours_is_left_and_a_tracked_one_is_kept(pulled: Ran, kept: Path) -> None:
+    names = {"head", "base", "commit", "absolute", "dots", "link", "new", "unnamed", "preset", "windows"}
+    left = (kept / "status").read_text(encoding="utf-8").splitlines()
+    assert {line.removeprefix("?? ").rstrip("/") for line in left} <= names  # the reports that were asked for
+
+
+EVENTS: list[tuple[str, dict[str, Any], str]] = [
+    ("merge_group", {"merge_group": {"base_sha": "BASE", "head_sha": "1" * 40}}, "1"),
+    ("workflow_dispatch", {"inputs": {}}, "2"),
+]
+
+
+@pytest.mark.parametrize(("event", "payload", "code"), EVENTS, ids=[name for name, *_ in EVENTS])
+def test_another_event_is_judged_by_its_base_or_not_at_all(
+    event: str, payload: dict[str, Any], code: str, loosened: tuple[Path, str], httpserver: HTTPServer
+) -> None:
+    told = json.loads(json.dumps(payload).replace("BASE", loosened[1]))
+    done = act(loosened[0], [base_use("gate")], api=httpserver.url_for(""), event=event, payload=told)
+    assert done.outputs("gate")["exit-code"] == code, done.part("gate")
+    assert (LOOSER in done.part("gate")) == (code == "1")
 
 
 def bare_path(folder: Path) -> str:
