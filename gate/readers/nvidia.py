@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -29,7 +29,6 @@ BOTH = "copy both files of one run whole, or take the other one away"
 ROUNDED = ("a CSV: values are rounded to two decimals; model and load are not stated",)
 _SAME = 1e-3  # relative: a mean further from the summary's is of another run
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
-_PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _HEADER = re.compile(r"(.*?)\s*(?:\(([^()]*)\))?")  # "Time to First Token (ms)"
 _WHOLE = "run the benchmark again, or copy the file whole"
 
@@ -41,7 +40,6 @@ class Stat(msgspec.Struct, frozen=True):
     avg: float | None = None
     min: float | None = None
     max: float | None = None
-    sum: float | None = None
     count: float | None = None
     p1: float | None = None
     p5: float | None = None
@@ -55,8 +53,9 @@ class Stat(msgspec.Struct, frozen=True):
 
     def percentiles(self) -> tuple[tuple[float, float], ...]:
         """(percent, value in the metric's own unit) of those that are there, ascending."""
-        found = ((float(p), getattr(self, f"p{p}")) for p in _PERCENTS)
-        return tuple((p, value) for p, value in found if value is not None)
+        names = (name for name in self.__struct_fields__ if name[0] == "p")
+        found = ((float(name[1:]), getattr(self, name)) for name in names)
+        return tuple((percent, value) for percent, value in found if value is not None)
 
 
 def per_second(source: Stored, unit: str, metric: str) -> float:
@@ -100,15 +99,20 @@ def seconds(source: Stored, cells: Sequence[Cell | None], metric: str) -> Floats
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a summary states, by the tool's metric tag."""
+    """What a summary states, by the tool's metric tag. Raises InputError for a metric of another type."""
 
     source: Stored
-    by_tag: Mapping[str, Stat]
+    find: Callable[[str], Stat | None]
+    former: Mapping[str, str] = {}  # tag -> what it was called before, or is in the CSV
     rounded: bool = False  # to two decimals, as a CSV is
+
+    def get(self, tag: str) -> Stat | None:
+        """All that is stated of a metric."""
+        return self.find(tag) or self.find(self.former.get(tag, tag))
 
     def value(self, tag: str) -> float | None:
         """A scalar, or a mean, in its own unit."""
-        return self.by_tag.get(tag, Stat()).avg
+        return (self.get(tag) or Stat()).avg
 
     def count(self, tag: str) -> int | None:
         """A whole number of things. Raises InputError for a negative or a broken one."""
@@ -116,8 +120,8 @@ class Stats(msgspec.Struct, frozen=True):
 
     def latencies(self, tags: Mapping[str, str]) -> dict[str, Summary]:
         """In seconds, by our metric -> their tag. Raises InputError for a unit that is not a time."""
-        found = {metric: self.by_tag[tag] for metric, tag in tags.items() if tag in self.by_tag}
-        return {metric: self._summary(stat, tags[metric]) for metric, stat in found.items()}
+        found = ((metric, tag, self.get(tag)) for metric, tag in tags.items())
+        return {metric: self._summary(stat, tag) for metric, tag, stat in found if stat}
 
     def _summary(self, stat: Stat, tag: str) -> Summary:
         scale, n = per_second(self.source, stat.unit, tag), _count(self.source, stat.count, f"{tag}.count")
@@ -130,7 +134,7 @@ class Stats(msgspec.Struct, frozen=True):
         """The window of the tool's throughput; where its rates are rounded, what is stated comes first."""
         number, rate = self.value("request_count") or 0.0, self.value("request_throughput") or 0.0
         length, token_rate = self.value("output_sequence_length"), self.value("output_token_throughput")
-        lasted, stated = self.by_tag.get("benchmark_duration", Stat()), None
+        lasted, stated = self.get("benchmark_duration") or Stat(), None
         if lasted.avg is not None:
             stated = lasted.avg / per_second(self.source, lasted.unit, "benchmark_duration")
         if number <= 0 or rate <= 0 or (self.rounded and stated is not None):
@@ -141,14 +145,6 @@ class Stats(msgspec.Struct, frozen=True):
         return min(ways)[1]
 
 
-def objects(doc: Doc, tags: Iterable[str], former: Mapping[str, str]) -> Stats:
-    """A JSON summary. Raises InputError for a metric of another type."""
-    names = {tag: tag for tag in tags} | dict(former)
-    return Stats(
-        doc.source, {tag: stat for old, tag in names.items() if (stat := doc.get(old, Stat)) is not None}
-    )
-
-
 def _count(source: Stored, value: float | None, at: str) -> int | None:
     if value is not None and not (value >= 0 and value == int(value)):
         raise source.fail(f"expected a count, got {value:g}", at)
@@ -157,7 +153,7 @@ def _count(source: Stored, value: float | None, at: str) -> int | None:
 
 def told(stats: Stats, tags: Mapping[str, str], tool: str, word: str, settled_by: str, **more: Any) -> Told:
     """A summary as a run of its own: `tags` of its latencies, the tool's word for it, and the richer file."""
-    latencies, length = stats.latencies(tags), stats.by_tag.get("output_sequence_length", Stat())
+    latencies, length = stats.latencies(tags), stats.get("output_sequence_length") or Stat()
     return Told(
         format=f"{tool} {'csv' if stats.rounded else word}",
         evidence=Aggregate(latencies, "linear", 5e-6 if stats.rounded else 0.0, settled_by),
@@ -195,8 +191,7 @@ def bounds(slos: Mapping[str, float] | None) -> str:
 def table(source: Source, former: Mapping[str, str]) -> Stats:
     """A CSV summary by metric tag ("time_to_first_token"), thousands separators taken out.
 
-    `former` says under which tag another name is kept. Raises InputError when it is cut short or holds
-    something other than numbers.
+    Raises InputError when it is cut short or holds something other than numbers.
     """
     try:
         text = bytes(source.data).decode("utf-8-sig")
@@ -212,10 +207,10 @@ def table(source: Source, former: Mapping[str, str]) -> Stats:
                 columns = row[1:]
             elif columns:
                 tag, stat = _row(source, columns, row, f"line {number}")
-                stats[former.get(tag, tag)] = stat
+                stats[tag] = stat
     except csv.Error as error:
         raise source.fail(f"is not CSV: {error}", hint=_WHOLE) from None
-    return Stats(source, stats, rounded=True)
+    return Stats(source, stats.get, former, rounded=True)
 
 
 def _row(source: Source, columns: list[str], row: list[str], at: str) -> tuple[str, Stat]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import Load
+from . import loads
 
 _MOST = 1e12
 
@@ -52,10 +53,8 @@ def asked(stage: Any) -> int | None:
 
 def load(stage: Any) -> Load | None:
     """By concurrency where there is one: the rate of such a stage is its number of requests."""
-    users, rate = whole(at(stage, "concurrency_level")), number(at(stage, "rate"))
-    if users:
-        return Load(concurrency=users)
-    return Load(request_rate=rate) if rate is not None and 0 < rate <= _MOST else None
+    users, rate = number(at(stage, "concurrency_level")), number(at(stage, "rate"))
+    return loads.load(slots=users) or loads.load(rate=rate)
 
 
 def retries(config: Any) -> int | None:

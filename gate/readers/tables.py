@@ -113,11 +113,15 @@ def table(
     return requests(errors=failed, order=order, warmup=warmup, **columns)
 
 
-def gaps_between(times: Sequence[Sequence[float]]) -> Gaps | None:
-    """The gaps between the chunks of each answer, of the times they came at; None where there is none."""
-    lists = [np.diff(np.array(each, np.float64)) for each in times]
+def gaps(lists: Sequence[Floats]) -> Gaps | None:
+    """The gaps of each row, in seconds; None where no row has one."""
     values = np.concatenate(lists) if lists else np.empty(0)
     return Gaps(values, np.cumsum([0, *map(len, lists)])) if values.size else None
+
+
+def gaps_between(times: Iterable[Sequence[float]], per_second: float = 1.0) -> Gaps | None:
+    """The same of the times the chunks came at. Whole ones are subtracted as such: nanoseconds survive."""
+    return gaps([np.diff(np.array(each)) / per_second for each in times])
 
 
 def different(texts: Iterable[str | None]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,24 +12,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model import Counts, Doubt, Load, Why
-from .. import clocks, nvidia
+from .. import clocks, nvidia, tables
 from ..doc import Doc
+from ..loads import load
 from ..settle.case import EVERY
 from ..source import Source
 from ..told import Told
 from . import LATENCIES, NAME
 
 RECORDS = "profile_export.jsonl (written at --export-level records, the default)"
-_COUNTS = ("request_count", "error_request_count", "completed_request_count", "request_error_rate")
-_SCALARS = (
-    *("request_throughput", "benchmark_duration", "goodput", "good_request_fraction"),
-    *("output_sequence_length", "usage_completion_tokens", "total_osl", "total_usage_completion_tokens"),
-    "skipped_context_overflow_count",
-)
 _FORMER = {  # names until 2025-10, and those of the CSV
-    "ttft": "time_to_first_token",
-    "completed_requests": "completed_request_count",
-    "total_output_sequence_length": "total_osl",
+    "time_to_first_token": "ttft",
+    "completed_request_count": "completed_requests",
+    "total_osl": "total_output_sequence_length",
 }
 
 
@@ -48,12 +44,9 @@ class Phase(Struct):
 
     @property
     def load(self) -> Load | None:
-        """Open loop where a rate is set; a trace replay or a series of rates is neither."""
-        rate = self.rate or self.request_rate
-        if rate is not None and rate > 0:
-            return Load(request_rate=rate, cap=self.concurrency)
-        closed = self.concurrency and self.type in (None, "concurrency")
-        return Load(concurrency=self.concurrency) if closed else None
+        """Of a trace replay or a series of rates there is none."""
+        asked = load(rate=self.rate or self.request_rate, slots=self.concurrency)
+        return asked if asked and (asked.request_rate or self.type in (None, "concurrency")) else None
 
     @property
     def asked(self) -> int | None:
@@ -121,9 +114,12 @@ class Facts(Struct, frozen=True):
         return next((phase for phase in self.phases if name and phase.name == name), at)
 
     @property
-    def failures(self) -> Sequence[_ErrorKind]:
-        """The kinds of error it lists that are no cancellation of its own."""
-        return [kind for kind in self.errors or () if not kind.is_cancellation and kind.count]
+    def failures(self) -> Counter[str]:
+        """What the errors it lists are, without cancellations of its own."""
+        found = Counter[str]()
+        for kind in self.errors or ():
+            found[str(kind.error_details)] += 0 if kind.is_cancellation else kind.count
+        return +found
 
 
 def facts(source: Source) -> Facts:
@@ -135,7 +131,7 @@ def facts(source: Source) -> Facts:
         doc = metrics = source.doc
         if "records" in doc:  # until 2025-10
             metrics = Doc(source, doc.get("records", dict[str, msgspec.Raw]) or {}, "$.records")
-        stats = nvidia.objects(metrics, (*LATENCIES.values(), *_COUNTS, *_SCALARS), _FORMER)
+        stats = nvidia.Stats(source, lambda tag: metrics.get(tag, nvidia.Stat), _FORMER)
         errors, faults = doc.get("error_summary", list[_ErrorKind]), "; ".join(_faults(doc))
         config, more["notes"] = nvidia.settings(doc, _Config)
         more |= {"valid": False if faults else None, "invalid_because": faults}
@@ -157,7 +153,7 @@ def facts(source: Source) -> Facts:
         output_tokens=stats.value("total_osl") if usage is None else usage,
         load=phase.load,
         model=config.model,
-        streamed=True if "time_to_first_token" in stats.by_tag else None,
+        streamed=True if stats.get("time_to_first_token") else None,
         goodput=_goodput(stats, config),
         doubts=tuple(_overflows(stats)),
         **more,
@@ -193,7 +189,7 @@ def _faults(doc: Doc) -> Iterator[str]:
 
 def _counts(stats: nvidia.Stats, errors: Sequence[_ErrorKind]) -> Counts | None:
     """By the most that any statement says. A count of 0 is absent; None where nothing is counted."""
-    completed, failed, both = (stats.count(tag) for tag in _COUNTS[:3])
+    completed, failed, both = (stats.count(f"{of}request_count") for of in ("", "error_", "completed_"))
     failed = max(failed or 0, sum(kind.count for kind in errors))
     rate = stats.value("request_error_rate") or 0.0
     if both is None and not failed and completed and 0 < rate < 100:
@@ -226,20 +222,19 @@ def _doubts(known: Facts) -> Iterator[Doubt]:
         names = ", ".join(phase.name or "without a name" for phase in known.measured)
         why = f"the statistics are over several measured phases ({names}); give {RECORDS}"
         yield Doubt(Why.SEVERAL_LOADS, EVERY, why)
-    if known.errors is None and all(known.stats.value(tag) is None for tag in _COUNTS[1:]):
+    stated = ("error_request_count", "completed_request_count", "request_error_rate")
+    if known.errors is None and all(known.stats.value(tag) is None for tag in stated):
         why = f"the file does not say how many requests failed; give {RECORDS}"
         yield Doubt(Why.COUNTS_UNKNOWN, ("attempted", "error_rate"), why)
 
 
 def _notes(known: Facts) -> Iterator[str]:
-    if kinds := sorted(known.failures, key=lambda kind: -kind.count):
-        shown = ", ".join(f"{kind.error_details} x{kind.count}" for kind in kinds[:3])
-        yield f"{sum(kind.count for kind in kinds)} failed: {shown}"
+    yield from tables.failure_kinds(known.failures)
     listed, counted = sum(k.count for k in known.errors or ()), known.stats.count("error_request_count") or 0
     if known.errors and listed != counted:
         yield f"error_summary lists {listed} errors, error_request_count says {counted}: the larger is used"
     server, client = (known.stats.value(tag) for tag in ("usage_completion_tokens", "output_sequence_length"))
-    if server and client is not None and abs(client - server) > 0.05 * server:
+    if server and client is not None and abs(client - server) > tables.MISMATCH * server:
         yield (
             f"output tokens a request: the server's usage says {server:.4g}, AIPerf's tokenizer {client:.4g};"
             f" the aggregate's TPOT is by the tokenizer, {RECORDS} would give it by usage"

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ...model import Aggregate, Counts, Doubt, Gaps, Status, Why
+from ...model import Aggregate, Counts, Doubt, Status, Why
 from .. import clocks, kinds, nvidia, tables
 from ..source import Source
 from ..told import Told
@@ -21,6 +21,7 @@ _BARE = Told(format="", evidence=Aggregate({}), retries=0, stream_with=nvidia.ST
 _TOKENIZER = "AIPerf's tokenizer (by which its own inter_token_latency differs from our TPOT)"
 
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
+_NO_GAPS = nvidia.Times([], "s")
 _Table: TypeAlias = "dict[str, NDArray[Any]]"
 _Key: TypeAlias = "tuple[str | None, int | None] | None"  # name and place of a phase; None: of the warm-up
 
@@ -73,66 +74,54 @@ def decode(source: Source) -> Iterator[Told]:
     if kind is not RECORDS:
         yield aggregate.decode(source)
         return
-    phases = _phases(source)
+    codes: dict[_Key, int] = {}
+    lines = source.lines(_RowAndGaps) if source.gaps else source.lines(_Row)
+    parts = [_columns(source, rows, codes) for rows in lines]
+    if not parts:
+        raise source.fail("holds no request", hint="run the benchmark again")
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    phases: list[_Key] = [key for key in codes if key] or [None]
     others = (kinds.beside(source, KINDS, name) for name in ("_aiperf.json", ".json"))
     beside = next((o for o in others if o and kinds.kind_of(o, KINDS) in AGGREGATES), None)
     facts = aggregate.facts(beside) if beside else None
     several = len(phases) > 1 or (facts is not None and len(facts.measured) > 1)
-    known = _agreed(source, facts, phases, several=several) if facts else _BARE
-    for key, table in phases.items():
-        told = _told(source, table, known)
+    known = _agreed(source, facts, whole, phases, several=several) if facts else _BARE
+    for key in phases:
+        rows = whole["phase"] == codes[key]
+        if key is phases[0]:
+            rows |= whole["warmup"]
+        told = _told(source, {name: column[rows] for name, column in whole.items()}, known)
         if several and key:
             phase = facts.phase(*key) if facts else aggregate.Phase()
             told = replace(told, level=key[0] or f"phase {key[1]}", load=phase.load, asked=phase.asked)
         yield told
 
 
-# ---- columns -------------------------------------------------------------------------------
-
-
-def _phases(source: Source) -> dict[_Key, _Table]:
-    """Columns by measured phase; those of the warm-up stand before the first. 0 ns is unknown."""
-    parts: dict[_Key, list[_Table]] = {}
-    for rows in source.lines(_RowAndGaps) if source.gaps else source.lines(_Row):
-        for key in dict.fromkeys(row.metadata.key for row in rows):
-            chosen = [row for row in rows if row.metadata.key == key]
-            parts.setdefault(key, []).append(_columns(source, chosen, warmup=key is None))
-    if not parts:
-        raise source.fail("holds no request", hint="run the benchmark again")
-    warmup = parts.pop(None, [])
-    first, *rest = parts or [None]
-    whole = {first: [*warmup, *parts.get(first, [])]} | {key: parts[key] for key in rest}
-    return {
-        key: {name: np.concatenate([part[name] for part in some]) for name in some[0]}
-        for key, some in whole.items()
-    }
-
-
-def _columns(source: Source, rows: Sequence[_Row], *, warmup: bool) -> _Table:
+def _columns(source: Source, rows: Sequence[_Row], codes: dict[_Key, int]) -> _Table:
+    """Columns of some rows; 0 ns is unknown. `codes` numbers the phases as they come."""
     metas, metrics = [row.metadata for row in rows], [row.metrics for row in rows]
-    errors = [row.error for row in rows]
-    stopped = [e is not None and e.is_cancellation for e in errors]
+    errors, keys = [row.error for row in rows], [meta.key for meta in metas]
+    firsts = [m.time_to_first_token or m.ttft for m in metrics]
     table: _Table = {
         "start_ns": np.array([m.request_start_ns or m.timestamp_ns or 0 for m in metas], np.int64),
         "end_ns": np.array([m.request_end_ns or 0 for m in metas], np.int64),
         "due_ns": np.array([m.credit_issued_ns or 0 for m in metas], np.int64),
-        "warmup": np.full(len(rows), warmup),
-        "cancelled": np.array([bool(m.was_cancelled) for m in metas]) | np.array(stopped),
+        "phase": np.array([codes.setdefault(key, len(codes)) for key in keys]),
+        "warmup": np.array([key is None for key in keys]),
+        "cancelled": np.array([bool(m.was_cancelled) for m in metas])
+        | np.array([error is not None and error.is_cancellation for error in errors]),
         "error": np.array([error is not None for error in errors]),
         "message": np.array(["" if error is None else str(error) for error in errors], object),
-        "ttft": nvidia.seconds(
-            source, [m.time_to_first_token or m.ttft for m in metrics], "time_to_first_token"
-        ),
+        "ttft": nvidia.seconds(source, firsts, "time_to_first_token"),
         "e2e": nvidia.seconds(source, [m.request_latency for m in metrics], "request_latency"),
-        "tokens": nvidia.values([m.output_sequence_length for m in metrics]),
-        "usage": nvidia.values([m.usage_completion_tokens for m in metrics]),
-        "input": nvidia.values([m.input_sequence_length for m in metrics]),
+        "tokens": nvidia.values(m.output_sequence_length for m in metrics),
+        "usage": nvidia.values(m.usage_completion_tokens for m in metrics),
+        "input": nvidia.values(m.input_sequence_length for m in metrics),
     }
     if source.gaps:
-        cells = [m.inter_chunk_latency for m in metrics if isinstance(m, _MetricsAndGaps)]
-        units = [nvidia.per_second(source, c.unit, "inter_chunk_latency") if c else 1.0 for c in cells]
-        lists = [np.array(c.value if c else []) / unit for c, unit in zip(cells, units, strict=True)]
-        table |= {"gap": np.concatenate(lists), "gaps": np.array([len(each) for each in lists])}
+        cells = (m.inter_chunk_latency or _NO_GAPS for m in metrics if isinstance(m, _MetricsAndGaps))
+        lists = (np.array(c.value) / nvidia.per_second(source, c.unit, "inter_chunk_latency") for c in cells)
+        table["gaps"] = np.fromiter(lists, object, len(rows))
     return table
 
 
@@ -154,7 +143,7 @@ def _told(source: Source, table: _Table, known: Told) -> Told:
         start_s=start_s,
         cancelled=table["cancelled"],
         warmup=table["warmup"],
-        gaps=Gaps(table["gap"], np.cumsum([0, *table["gaps"]])) if len(table.get("gap", ())) else None,
+        gaps=tables.gaps(table["gaps"].tolist()) if source.gaps else None,
     )
     attempted, completed = rows.attempted & begun, rows.status == Status.COMPLETED
     late = (table["start_ns"] - table["due_ns"])[attempted & (table["due_ns"] > 0)]
@@ -174,19 +163,21 @@ def _told(source: Source, table: _Table, known: Told) -> Told:
     )
 
 
-def _agreed(source: Source, facts: aggregate.Facts, phases: dict[_Key, _Table], *, several: bool) -> Told:
+def _agreed(
+    source: Source, facts: aggregate.Facts, table: _Table, phases: Sequence[_Key], *, several: bool
+) -> Told:
     """What the aggregate tells of these records. Raises InputError where it counts others.
 
     It may count requests that were stopped without an error as completed and, where it does not list its
     errors, those with one as failed. A failure of the rows that it does not count is one all the same.
     """
     told, name, counts = facts.told, facts.stats.source.name, facts.told.counts
-    ends = [(t["error"] + 2 * t["cancelled"])[~t["warmup"]] for t in phases.values()]
-    here, wrong, stopped, cut_off = np.bincount(np.concatenate(ends), minlength=4).tolist()
+    ends = (table["error"] + 2 * table["cancelled"])[~table["warmup"]]
+    here, wrong, stopped, cut_off = np.bincount(ends, minlength=4).tolist()
     counts = counts or Counts(here + wrong, here, wrong)
     completed = counts.completed - min(max(counts.completed - here, 0), stopped)
-    listed, counted = sum(kind.count for kind in facts.failures), counts.attempted - counts.completed
-    failed = max(wrong, listed, counted + counts.cancelled - cut_off)
+    counted = counts.attempted - counts.completed
+    failed = max(wrong, facts.failures.total(), counted + counts.cancelled - cut_off)
     if completed > here or failed > wrong or (completed < here and not several):
         why = f"holds {here} completed and {wrong} failed requests, but {name} beside it counts"
         raise source.fail(f"{why} {completed} and {failed}", hint=nvidia.BOTH)
@@ -197,20 +188,25 @@ def _agreed(source: Source, facts: aggregate.Facts, phases: dict[_Key, _Table], 
             " not list what they were; keep its error_summary or run again"
         )
         doubts.append(Doubt(Why.FAILURES_HIDDEN, ("attempted",), why, counted - wrong))
-    seen, stated = here + wrong + stopped + cut_off, counts.attempted + counts.cancelled
-    if stated < seen:
-        notes.append(f"AIPerf's aggregate counts {stated} of these {seen} requests")
-    seen_here = {facts.phase(*key).name for key in phases if key}
-    lost = [phase.name for phase in facts.measured if phase.name and phase.name not in seen_here]
-    if several and lost:
-        why = f"the measured phases {', '.join(lost)} have no request here; {nvidia.BOTH}"
-        doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
+    stated = counts.attempted + counts.cancelled
+    if stated < len(ends):
+        notes.append(f"AIPerf's aggregate counts {stated} of these {len(ends)} requests")
     told = replace(told, counts=None, streamed=None, doubts=tuple(doubts), notes=tuple(notes))
     if several:
+        names = {facts.phase(*key).name for key in phases if key}
+        if lost := [phase.name for phase in facts.measured if phase.name and phase.name not in names]:
+            why = f"the measured phases {', '.join(lost)} have no request here; {nvidia.BOTH}"
+            doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
         return replace(
-            told, asked=None, load=None, stated={}, goodput="", duration_s=None, output_tokens=None
+            told,
+            doubts=tuple(doubts),
+            asked=None,
+            load=None,
+            stated={},
+            goodput="",
+            duration_s=None,
+            output_tokens=None,
         )
-    (table,) = phases.values()
     good = ~(table["warmup"] | table["cancelled"] | table["error"])
     if completed == here:
         nvidia.refuse_another_run(source, table["e2e"][good], told, name)

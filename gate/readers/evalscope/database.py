@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from ...model import Floats, Gaps
+from .. import tables
 from ..source import Source
 
 if TYPE_CHECKING:
@@ -98,8 +99,7 @@ def _select(source: Source, database: sqlite3.Connection) -> tuple[dict[str, Flo
     texts = database.execute(f"SELECT {lists} FROM result ORDER BY rowid")
     gaps = [_list(source, lists, number, text) for number, (text,) in enumerate(texts)]
     gaps = gaps if _LISTS[lists] else [np.diff(times) for times in gaps]
-    offsets = np.concatenate(([0], np.cumsum([len(values) for values in gaps]))).astype(np.int64)
-    return cells, Gaps(np.concatenate(gaps), offsets)
+    return cells, tables.gaps(gaps)
 
 
 def _column(source: Source, name: str, values: Sequence[object]) -> Floats:

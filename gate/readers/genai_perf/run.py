@@ -9,13 +9,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Aggregate, Doubt, Floats, Gaps, Load, Requests, Why
+from ...model import Aggregate, Doubt, Floats, Requests, Why
 from .. import clocks, kinds, nvidia, streams, tables
+from ..loads import load
 from ..source import BROKEN, Source
 from ..told import Counted, Told
 from . import KINDS, RAW, SUMMARY, TITLE, summary, sums_up
 
 _SAME = 0.01  # mean chunks and mean tokens a request closer than this: a chunk is a token
+_LOADS = {"concurrency": "slots", "request_rate": "rate"}
 _NO_TOKENS = (
     "the raw file has no token counts and {}, so TPOT is unknown; keep "
     "profile_export_genai_perf.json beside it, or let the server send usage with every answer"
@@ -111,7 +113,8 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
     if not any(answer.choices or answer.embedding or answer.error for answer in answers):
         hint = "measure chat, completions or embeddings"
         raise source.fail("holds no chat or completion answer, and no embedding", at, hint)
-    known, stats = facts or (_BARE, nvidia.Stats(source, {}))
+    asked = experiment.experiment
+    known, stats = facts or (_BARE, nvidia.Stats(source, lambda _: None))
     streamed = any(answer.streamed for answer in answers)
     chunks = np.array([len(answer.chunks_ns) for answer in answers], np.float64)
     tokens, notes, unknown = _tokens(answers, chunks, stats, streamed)
@@ -143,7 +146,7 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
         output_tokens=mean * rows.counts.completed if mean is not None and tokens is None else None,
         fewest_tokens=None,
         duration_s=clocks.span_s(rows.start_s, rows.start_s + ends),
-        load=_load(experiment.experiment),
+        load=load(**{_LOADS[asked.mode]: asked.value}) if asked.mode in _LOADS else None,
         model=known.model or _payload(experiment.requests[0]),
         date=clocks.day(min(answer.start_ns for answer in answers) / 1e9),
         streamed=streamed,
@@ -159,7 +162,6 @@ def _requests(
     answers: list[streams.Answer], tokens: Floats | None, streamed: bool, *, gaps: bool
 ) -> Requests:
     start = np.array([answer.start_ns for answer in answers], np.int64)
-    lists = [np.diff(np.array(a.chunks_ns, np.int64)) / 1e9 for a in answers] if gaps and streamed else []
     prompts = [a.usage.prompt_tokens if a.usage else None for a in answers]
     return tables.requests(
         errors=np.array([bool(a.error) or not a.chunks_ns for a in answers], bool),
@@ -168,7 +170,7 @@ def _requests(
         output_tokens=tokens,
         input_tokens=tables.column(prompts),
         start_s=(start - start.min()) / 1e9,
-        gaps=Gaps(np.concatenate(lists), np.cumsum([0, *map(len, lists)])) if lists else None,
+        gaps=tables.gaps_between([a.chunks_ns for a in answers], 1e9) if gaps and streamed else None,
     )
 
 
@@ -189,7 +191,7 @@ def _tokens(
     if said is None:
         return None, (), _NO_TOKENS.format("no summary is beside it")
     mean = chunks[some].mean() if some.any() else 0.0
-    if streamed and _one_token_a_chunk(chunks[some], stats.by_tag["output_sequence_length"]):
+    if streamed and _one_token_a_chunk(chunks[some], stats.get("output_sequence_length")):
         note = f"output tokens are chunks with content: {mean:.4g} a request, as many as the summary's tokens"
         return chunks, (note,), ""
     why = f"its {mean:.4g} chunks a request are not the summary's {said:.4g} tokens"
@@ -198,21 +200,13 @@ def _tokens(
     return None, (), _NO_TOKENS.format(why)
 
 
-def _one_token_a_chunk(chunks: Floats, length: nvidia.Stat) -> bool:
-    if not len(chunks):
+def _one_token_a_chunk(chunks: Floats, length: nvidia.Stat | None) -> bool:
+    if not len(chunks) or length is None:
         return False
     pairs = [(float(chunks.mean()), length.avg or 0.0, 0.0)]
     # Equal means can be chance; equal percentiles, to a token, hardly.
     pairs += [(float(np.percentile(chunks, p)), value, 1.0) for p, value in length.percentiles()]
     return all(abs(mine - its) <= max(_SAME * its, slack) for mine, its, slack in pairs)
-
-
-def _load(setting: _Setting) -> Load | None:
-    if setting.value is None or setting.value <= 0:
-        return None
-    if setting.mode == "concurrency":
-        return Load(concurrency=int(setting.value))
-    return Load(request_rate=setting.value) if setting.mode == "request_rate" else None
 
 
 def _payload(request: _Request) -> str | None:

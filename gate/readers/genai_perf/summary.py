@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ...model import Counts, Load
 from .. import nvidia
+from ..loads import load
 from ..source import Source
 from ..told import Told
 from . import NAME
@@ -17,10 +18,6 @@ RAW = "the raw profile_export.json"
 INVISIBLE = "GenAI-Perf writes no file when a request fails: failures cannot be seen in its results"
 _BY = "output tokens are counted by GenAI-Perf's tokenizer, not by the server"
 _TAGS = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
-_OTHERS = (
-    *("request_count", "request_throughput", "request_goodput"),
-    *("output_token_throughput", "output_sequence_length"),
-)
 
 
 class _Stimulus(Struct):
@@ -30,9 +27,7 @@ class _Stimulus(Struct):
     @property
     def load(self) -> Load | None:
         """As asked for."""
-        if self.request_rate is not None and self.request_rate > 0:
-            return Load(request_rate=self.request_rate)
-        return Load(concurrency=self.concurrency) if (self.concurrency or 0) > 0 else None
+        return load(rate=self.request_rate, slots=self.concurrency)
 
 
 class _Measurement(Struct):
@@ -71,7 +66,7 @@ def facts(source: Source) -> tuple[Told, nvidia.Stats]:
     if source.shape == "text":
         stats = nvidia.table(source, {})
     else:
-        stats = nvidia.objects(source.doc, (*_TAGS.values(), *_OTHERS), {})
+        stats = nvidia.Stats(source, lambda tag: source.doc.get(tag, nvidia.Stat))
         config, notes = nvidia.settings(source.doc, _Config)
     analyzer = config.perf_analyzer or _Analyzer()
     asked = analyzer.measurement or _Measurement()
@@ -106,8 +101,8 @@ def _streamed(stats: nvidia.Stats, config: _Config) -> bool:
     stated = config.endpoint.streaming if isinstance(config.endpoint, _Endpoint) else config.streaming
     if stated is not None:
         return stated
-    ttft = stats.by_tag.get("time_to_first_token")
-    return ttft is not None and ttft != stats.by_tag.get("request_latency")
+    ttft = stats.get("time_to_first_token")
+    return ttft is not None and ttft != stats.get("request_latency")
 
 
 def _goodput(stats: nvidia.Stats, config: _Config) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
 from .. import tables
+from ..loads import load
 from ..source import Source
 from ..told import Told
 from . import NAME, cells as _cells, columns as _columns, telltales
@@ -278,11 +279,7 @@ def _load(source: Source, concurrency: str | float, rate: str | float, at: Calla
     if isinstance(rate, float) and rate <= 0:
         raise source.fail(f"request_rate is {rate:g}: write requests per second above 0, or inf", at())
     cap = int(concurrency) if isinstance(concurrency, float) else None
-    if isinstance(rate, float) and np.isfinite(rate):
-        return Load(request_rate=rate, cap=cap)
-    if cap is not None:
-        return Load(concurrency=cap)
-    return Load(burst=True) if isinstance(rate, float) else None
+    return load(rate=rate if isinstance(rate, float) else None, slots=cap)
 
 
 def _told(

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from ...model import Load
 from .. import clocks, stages
+from ..loads import load
 from ..source import BROKEN, Source
 from ..stages import at, number
 from . import NAME
@@ -98,30 +98,30 @@ def read(source: Source) -> Report:
 
 
 def _first(source: Source, document: dict[str, Any], version: str) -> Report:
-    time, load = at(document, "metrics", "time"), at(document, "scenario", "load")
-    settings = at(load, "args")
-    stage = _stage(settings, at(load, "metadata", "stage"))
-    stated = _load(at(settings, "request_rate"), at(settings, "max_concurrency"))
+    time, asked = at(document, "metrics", "time"), at(document, "scenario", "load")
+    settings = at(asked, "args")
+    stage = _stage(settings, at(asked, "metadata", "stage"))
+    rate, slots = number(at(settings, "request_rate")), number(at(settings, "max_concurrency"))
     facts = {
-        "load": stages.load(stage) if stage else stated,
+        "load": stages.load(stage) if stage else load(rate=rate, slots=slots),
         "model": _named(at(document, "scenario", "model", "name")),
         "hardware": _hardware(at(document, "scenario", "host", "accelerator")),
         "duration_s": _seconds(at(time, "duration")),
         "date": clocks.day(number(at(time, "start"))),
     }
     measured = _performance(source, document.get("metrics"), "metrics")
-    return Report(version, _text(at(load, "name")) or NAME, measured, settings, stage, facts)
+    return Report(version, _text(at(asked, "name")) or NAME, measured, settings, stage, facts)
 
 
 def _second(source: Source, document: dict[str, Any], version: str) -> Report:
     where = ("results", "request_performance", "aggregate")
-    load, stack = at(document, "scenario", "load", "standardized"), at(document, "scenario", "stack")
+    asked, stack = at(document, "scenario", "load", "standardized"), at(document, "scenario", "stack")
     engines = [at(part, "standardized") for part in stack] if isinstance(stack, list) else []
     serving = [engine for engine in engines if at(engine, "kind") == "inference_engine"]
     time = at(document, "run", "time")
     facts = {
-        "version": _named(at(load, "tool_version")),
-        "load": _load(at(load, "rate_qps"), at(load, "concurrency")),
+        "version": _named(at(asked, "tool_version")),
+        "load": load(rate=number(at(asked, "rate_qps")), slots=number(at(asked, "concurrency"))),
         "model": _named(" + ".join(dict.fromkeys(_text(at(e, "model", "name")) or "" for e in serving))),
         "hardware": _hardware([at(e, "accelerator") for e in serving], [at(e, "replicas") for e in serving]),
         "duration_s": _seconds(at(time, "duration")),
@@ -129,8 +129,8 @@ def _second(source: Source, document: dict[str, Any], version: str) -> Report:
     }
     measured = _performance(source, at(document, *where), ".".join(where))
     settings = at(document, "scenario", "load", "native", "config")
-    stage = _stage(settings, at(load, "stage"))
-    return Report(version, _text(at(load, "tool")) or NAME, measured, settings, stage, facts)
+    stage = _stage(settings, at(asked, "stage"))
+    return Report(version, _text(at(asked, "tool")) or NAME, measured, settings, stage, facts)
 
 
 def _performance(source: Source, value: Any, where: str) -> Performance:
@@ -180,14 +180,3 @@ def _hardware(accelerators: Any, replicas: Sequence[Any] = ()) -> str | None:
         if name is not None:
             parts.append(f"{count * (times or 1):g}x{name}" if count else name)
     return " + ".join(parts) or None
-
-
-def _load(rate_value: Any, concurrency_value: Any) -> Load | None:
-    """An infinite rate with a concurrency is closed loop; neither is a burst."""
-    rate, concurrency = number(rate_value), number(concurrency_value)
-    slots = int(concurrency) if concurrency and isfinite(concurrency) and concurrency >= 1 else None
-    if rate is not None and isfinite(rate) and rate > 0:
-        return Load(request_rate=rate, cap=slots)
-    if slots is not None:
-        return Load(concurrency=slots)
-    return Load(burst=True) if rate == float("inf") else None

@@ -13,6 +13,7 @@ import msgspec
 from ...errors import InputError
 from ...model import Load, Summary
 from ..ladders import ladder
+from ..loads import load
 from ..source import BROKEN, Source
 
 WHOLE = "run the benchmark again, or copy the file whole"
@@ -250,9 +251,8 @@ class Log(msgspec.Struct, frozen=True, eq=False, dict=True):
         if self.scenario == "Offline":
             return Load(burst=True)
         if self.scenario == "Server":
-            rate = self.number("target_qps")
-            return Load(request_rate=rate) if rate and rate > 0 else None
-        return Load(concurrency=max(self.count("samples_per_query") or 1, 1))
+            return load(rate=self.number("target_qps"))
+        return Load(concurrency=self.count("samples_per_query") or 1)
 
 
 def read(source: Source, what: str) -> Log:

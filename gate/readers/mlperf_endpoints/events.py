@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from ...model import Floats, Gaps, Requests
+from ...model import Floats, Requests
 from .. import tables
 from ..source import BROKEN, Source
 
@@ -49,7 +49,9 @@ class Session(msgspec.Struct, eq=False):
             start_s=(at - at.min()) / 1e9,
             cancelled=np.array([open_ended and uuid not in self.complete for uuid in self.issued]),
             warmup=np.array([uuid not in self.measured for uuid in self.issued]),
-            gaps=_gaps([self.chunks.get(uuid, []) for uuid in self.issued]) if gaps else None,
+            gaps=tables.gaps_between([self.chunks.get(uuid, []) for uuid in self.issued], 1e9)
+            if gaps
+            else None,
             order="submission",
         )
 
@@ -132,11 +134,3 @@ def _characters(part: object) -> int:
     if isinstance(part, (list, dict)):
         return sum(map(_characters, part.values() if isinstance(part, dict) else part))
     return len(part) if isinstance(part, str) else bool(part)
-
-
-def _gaps(chunks: Sequence[Sequence[int]]) -> Gaps | None:
-    gaps = [np.diff(np.array(times, dtype=np.int64)) / 1e9 for times in chunks]
-    lengths = [len(each) for each in gaps]
-    if not any(lengths):
-        return None
-    return Gaps(np.concatenate(gaps), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))

@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...model import Aggregate, Counts, Doubt, Evidence, Load, Summary, Why
 from .. import kinds, tables
 from ..ladders import ladder
+from ..loads import load
 from ..source import Doc, Source
 from ..told import Counted, Told
 from . import EVENTS, KINDS, NAME, SUMMARY, TITLE, events
@@ -68,9 +69,9 @@ class _Config(msgspec.Struct):
 class _Summary(msgspec.Struct):
     """result_summary.json, by metric under our names too."""
 
-    n_samples_issued: _Count
-    n_samples_completed: _Count  # failed ones too: the tool emits the error, then the completion
-    n_samples_failed: _Count
+    issued: _Count = msgspec.field(name="n_samples_issued")
+    completes: _Count = msgspec.field(name="n_samples_completed")  # the error comes first: failed ones too
+    failed: _Count = msgspec.field(name="n_samples_failed")
     ttft: _Block
     tpot: _Block
     latency: _Block
@@ -107,15 +108,15 @@ def decode(source: Source) -> Told:
 def _events(source: Source) -> Told:
     session, other = events.read(source), _summary_of(source)
     summary, rows = _decoded(other) if other is not None else _NONE, session.rows(gaps=source.gaps)
-    if other is not None and summary.n_samples_issued != len(session.measured):
-        why = f"{len(session.measured)} samples issued here, {summary.n_samples_issued} there"
+    if other is not None and summary.issued != len(session.measured):
+        why = f"{len(session.measured)} samples issued here, {summary.issued} there"
         raise source.fail(f"contradicts {other.name}: {why}", hint="keep the files of one run together")
     ends = [session.complete[uuid] for uuid in session.measured & session.complete.keys()]
     window = max(ends) - min(session.issued[uuid] for uuid in session.measured) if ends else 0
     has_gaps = any(len(times) > 1 for times in session.chunks.values())
     return replace(
         _told(source, summary, "events", rows, rows.counts),
-        counted=None if other is None else Counted(failed=summary.n_samples_failed),
+        counted=None if other is None else Counted(failed=summary.failed),
         duration_s=window / 1e9 if window > 0 else None,
         has_gaps=has_gaps,
         characters=tables.column(session.characters.get(uuid, 0) for uuid in session.issued),
@@ -167,11 +168,7 @@ def _summary(source: Source) -> Told:
 
 
 def _counts(source: Source, summary: _Summary) -> Counts:
-    issued, completes, failed = (
-        summary.n_samples_issued,
-        summary.n_samples_completed,
-        summary.n_samples_failed,
-    )
+    issued, completes, failed = summary.issued, summary.completes, summary.failed
     if issued == 0:
         raise source.fail("holds no sample", hint="run the benchmark again")
     if completes > issued or failed > issued:
@@ -183,16 +180,11 @@ def _counts(source: Source, summary: _Summary) -> Counts:
 
 
 def _notes(summary: _Summary, counts: Counts) -> Iterator[str]:
-    issued, completes, failed = (
-        summary.n_samples_issued,
-        summary.n_samples_completed,
-        summary.n_samples_failed,
-    )
-    if failed or issued != completes:
+    if summary.failed or summary.issued != summary.completes:
         yield (
-            f"{counts.failed} failed: the tool counts {issued} issued, {completes} completed (failed ones"
-            f" included) and {failed} failed; slo-gate counts {counts.completed} completed: no answer is a"
-            " failure too"
+            f"{counts.failed} failed: the tool counts {summary.issued} issued, {summary.completes} completed"
+            f" (failed ones included) and {summary.failed} failed; slo-gate counts {counts.completed}"
+            " completed: no answer is a failure too"
         )
     estimates = [
         f"{metric.upper()} {'none (under 662 samples)' if value is None else f'{value / 1e6:.4g} ms'}"
@@ -213,8 +205,8 @@ def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, coun
     digest = Doc(source, {})
     if beside is not None and beside.shape == "object":
         digest = beside.doc if beside.doc.count("measured_total_requests") == counts.attempted else digest
-    load, why = _load(summary, digest.count("concurrency"))
-    notes, tokens = [why] if load is None else [], summary.output_sequence_lengths
+    point, why = _load(summary, digest.count("concurrency"))
+    notes, tokens = [why] if point is None else [], summary.output_sequence_lengths
     if tokens is not None and tokens.avg is not None and not 0 <= tokens.avg <= _MANY_TOKENS:
         why = f"output_sequence_lengths says {tokens.avg:.4g} tokens a sample, which cannot be: not used"
         notes, tokens = [*notes, why], None
@@ -228,7 +220,7 @@ def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, coun
         version=f"{summary.version}{sha}" if summary.version else None,
         model=_model(source),
         hardware=digest.text("node_config"),
-        load=load,
+        load=point,
         date=digest.text("run_date"),
         output_tokens=tokens.total if tokens is not None else None,
         fewest_tokens=tokens.min if tokens is not None else None,
@@ -242,15 +234,11 @@ def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, coun
 def _load(summary: _Summary, slots: int | None) -> tuple[Load | None, str]:
     """The load point by run_config, else by the slots of the digest; else why there is none."""
     pattern = summary.run_config.load_pattern if summary.run_config is not None else None
-    why = "the load is not stated (--set concurrency=N or request_rate=X)"
-    if pattern is not None:
-        rate, slots = pattern.target_qps, pattern.target_concurrency
-        if pattern.type == "poisson" and rate is not None and 0 < rate < 1e12:
-            return Load(request_rate=rate), ""
-        why = f'the load pattern "{pattern.type}" states neither a rate nor a concurrency'
-        if pattern.type == "max_throughput" and not slots:
-            return Load(burst=True), ""
-    return (Load(concurrency=slots) if slots is not None and slots > 0 else None), why
+    if pattern is None:
+        return load(slots=slots), "the load is not stated (--set concurrency=N or request_rate=X)"
+    rate = {"poisson": pattern.target_qps, "max_throughput": float("inf")}.get(pattern.type)
+    why = f'the load pattern "{pattern.type}" states neither a rate nor a concurrency'
+    return load(rate=rate, slots=pattern.target_concurrency), why
 
 
 def _model(source: Source) -> str | None:
