@@ -119,8 +119,8 @@ def there(path: str) -> bool:
 def comment(report: str, mode: str, token: str) -> str:
     """Step summary and comment; the address of the comment, or nothing."""
     on_request = os.environ.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "workflow_run"))
-    words = ["comment", f"--report={report}", "--step-summary", f"--key={given('comment-key')}"]
-    words.append(f"--mode={mode if on_request else 'never'}")
+    words = ["comment", f"--report={report}", "--step-summary", f"--mode={mode if on_request else 'never'}"]
+    words += [f"--key={given('comment-key')}", f"--job={given('job')}"]
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:
         done = subprocess.run(

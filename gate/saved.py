@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from .errors import InputError
-from .model import AnyReport, ErrorReport, Report
+from .model import AnyReport, ErrorReport, PolicyName, Report
 
 MOST_BYTES = 64 * 1024 * 1024  # a report of 10,000 runs has about 10 MB
 _HINT = "give the file that `slo-gate check --json FILE` wrote"
@@ -29,11 +29,17 @@ def load(data: bytes, path: str) -> AnyReport:
         raise InputError(f"not JSON: {error}", path, _HINT) from None
     _validate(document, path)
     if document["verdict"] == "error":
-        said = document["error"]
         return ErrorReport(
-            document["exit_code"], document["headline"], said["message"], said["where"], said["hint"]
+            document["exit_code"],
+            document["headline"],
+            **{name: document["error"][name] for name in ("message", "where", "hint")},
+            policy=_policy_name(document.get("policy")),
         )
     return _report(document, path)
+
+
+def _policy_name(document: dict[str, Any] | None) -> PolicyName | None:
+    return PolicyName(document["name"], document["path"], document["profile"]) if document else None
 
 
 def _whole(text: str) -> int:

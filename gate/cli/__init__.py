@@ -85,7 +85,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException) -> None:
     """Click refuses a command line before the command sees it: the files it names say so."""
-    from ._shared import stated_outputs, write_error
+    from ._place import policy_name
+    from ._shared import stated_options, stated_outputs, write_error
 
     words = list(arguments)
     at = next((place for place, word in enumerate(words) if word in _REPORTING), None)
@@ -93,7 +94,8 @@ def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException
     if at is None or command is None:
         return
     said = UsageError(error.format_message(), _context_of(error), "see slo-gate --help")
-    write_error(said, stated_outputs(command, words[at + 1 :]))
+    options = stated_options(command, words[at + 1 :])
+    write_error(said, stated_outputs(options), about=policy_name(options))
 
 
 def _bug(error: Exception) -> int:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ..errors import Exit, GateError, UsageError
+from ._place import name_of, placed, policy_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..advise.plan import Plan
     from ..evaluate import Moved
-    from ..model import AnyReport, Baseline, Policy, Report, WhatIf
+    from ..model import AnyReport, Baseline, Policy, PolicyName, Report, WhatIf
     from ..readers import Reading
 
 _FORMATS = click.Choice(("text", "json", "junit", "markdown", "github", "gitlab"))
@@ -116,8 +117,8 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
         options["policy_from"] = revision.commit
         return revision.policy(options["profile"])
     if options["preset"]:
-        return policy.preset(options["preset"], profile=options["profile"])
-    return policy.load(options["policy_path"] or policy.find(), profile=options["profile"])
+        return placed(policy.preset(options["preset"], profile=options["profile"]))
+    return placed(policy.load(options["policy_path"] or policy.find(), profile=options["profile"]))
 
 
 def read_results(options: Mapping[str, Any], example: str, **how: Any) -> Reading:
@@ -246,13 +247,13 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
             name = "stdout" if target == "-" else target
             error = UsageError(f"two outputs go to {name}", "", "give each format its own file")
             files = [one for at, one in enumerate(outputs) if places.index(places[at]) == at]
-            write_error(error, [one for one in files if one[1] != "-"])
+            write_error(error, [one for one in files if one[1] != "-"], about=policy_name(options))
             raise error
     return outputs
 
 
-def stated_outputs(command: click.Command, words: Sequence[str]) -> list[tuple[str, str]]:
-    """The files that `words` ask for, where click could not make sense of them.
+def stated_options(command: click.Command, words: Sequence[str]) -> dict[str, str]:
+    """The options with a value that `words` hold, where click could not make sense of them.
 
     A word after an option that is not known is taken for its value. Where options end at the first
     argument (`run`), that of another program is never taken for ours.
@@ -273,9 +274,16 @@ def stated_outputs(command: click.Command, words: Sequence[str]) -> list[tuple[s
             value = next(left, "")
             if option is None and value.startswith("-"):  # an unknown flag
                 left = chain((value,), left)
-        if option is not None and option.name in _FILES and value not in ("", "-"):
+        if option is not None and option.name:
             found[option.name] = value
-    return [(_FILES[name][0], target) for name, target in found.items()]
+    return found
+
+
+def stated_outputs(options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The files that such options ask for."""
+    return [
+        (name, options[key]) for key, (name, _) in _FILES.items() if options.get(key, "-") not in ("", "-")
+    ]
 
 
 def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None) -> None:
@@ -291,7 +299,7 @@ def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None)
             for file, name, target, text in files:
                 _fill(file, name, target, text)
     except Exception as error:
-        write_error(error, outputs, settings)
+        write_error(error, outputs, settings, about=name_of(report))
         raise
     for _, target, text in rendered:
         if target == "-":
@@ -365,7 +373,9 @@ def columns() -> int:
         return 100
 
 
-def write_error(error: Exception, outputs: Outputs, settings: Settings | None = None) -> None:
+def write_error(
+    error: Exception, outputs: Outputs, settings: Settings | None = None, *, about: PolicyName | None
+) -> None:
     """On exit 2, 3 and 70 the requested files are still written: no stale report is read.
 
     A file that cannot be written is told on stderr and does not keep the others from it.
@@ -378,9 +388,8 @@ def write_error(error: Exception, outputs: Outputs, settings: Settings | None = 
         code, where, hint = Exit.BUG, "", "run again with --debug and report the traceback"
         message = f"internal error: {type(error).__name__}: {error}"
     at = f" ({where})" if where else ""
-    report = ErrorReport(
-        int(code), f"ERROR (exit {int(code)}, no verdict): {message}{at}", message, where, hint
-    )
+    headline = f"ERROR (exit {int(code)}, no verdict): {message}{at}"
+    report = ErrorReport(int(code), headline, message, where, hint, about)
     for name, target in outputs:
         if target != "-":
             _replace(report, name, target, settings, told=error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ._place import policy_name
 from ._reading import progress
 from ._shared import (
     baseline_options,
@@ -73,7 +74,7 @@ def command(**options: Any) -> int:
         junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
     except Exception as error:
-        write_error(error, outputs, {"junit": junit})
+        write_error(error, outputs, {"junit": junit}, about=policy_name(options))
         raise
     write(report, outputs, {"junit": junit})
     return report.exit_code

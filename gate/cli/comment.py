@@ -33,7 +33,14 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
     "--mode", type=click.Choice(("on-change", "always", "never")), default="on-change", show_default=True,
     help="on-change: when it is not green, or to bring an older comment up to date.",
 )  # fmt: skip
-@click.option("--key", default="", metavar="TEXT", help="Keeps the comments of two jobs of one policy apart.")
+@click.option(
+    "--key", default="", metavar="TEXT", help="Keeps the comments of two uses of one policy in one job apart."
+)
+@click.option(
+    "--job",
+    metavar="TEXT",
+    help="The job it is about; each has a comment. Default: the CI system's word.",
+)
 @click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, metavar="SECONDS",
@@ -73,11 +80,13 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
     if options["mode"] == "never":
         return None
     from .. import publish
-    from ..model import Verdict
+    from ..model import PolicyName, Verdict
+    from ._place import name_of
 
-    post = publish.Post(
-        markdown, _gate(report), options["key"], getattr(report, "verdict", None) == Verdict.PASS
-    )
+    about = name_of(report) or PolicyName(None, "", None)
+    green = getattr(report, "verdict", None) == Verdict.PASS
+    job = _job() if options["job"] is None else options["job"]
+    post = publish.Post(markdown, job, options["key"], about.path, about.name, about.profile, green)
     try:
         here, forge = publish.place(os.environ, options["pr"], options["timeout"])
         return publish.publish(post, here, forge, options["mode"])
@@ -86,14 +95,10 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
         return None
 
 
-def _gate(report: AnyReport) -> str:
-    """Policy and workload in one word: what a comment is about. Empty for an error, which knows neither."""
-    from ..model import ErrorReport
-
-    if isinstance(report, ErrorReport):
-        return ""
-    measured = sorted({f"{run.model}\0{run.hardware}" for run in report.runs})
-    return "\0".join((report.policy.name, report.policy.profile or "", *measured))
+def _job() -> str:
+    """This job in the words of its CI system; GitLab's name of a job holds its place in a matrix."""
+    names = ("CI_JOB_NAME",) if os.environ.get("GITLAB_CI") else ("GITHUB_WORKFLOW", "GITHUB_JOB")
+    return "\0".join(os.environ.get(name, "") for name in names)
 
 
 def _warn(error: PublishError, in_summary: bool) -> None:

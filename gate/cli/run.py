@@ -12,6 +12,7 @@ import click
 
 from ..errors import UsageError
 from ..units import SECONDS
+from ._place import policy_name
 from ._progress import Progress
 from ._shared import (
     chosen_policy,
@@ -117,7 +118,7 @@ def command(**options: Any) -> int:
         report = session.run()
     except Exception as error:
         progress.clear()
-        write_error(error, outputs)
+        write_error(error, outputs, about=policy_name(options))
         raise
     except KeyboardInterrupt:
         progress.clear()

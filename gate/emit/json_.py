@@ -105,6 +105,7 @@ def _error(report: ErrorReport) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "headline": report.headline,
         "error": _fields(report, "message", "where", "hint"),
+        "policy": report.policy and _fields(report.policy, "name", "path", "profile"),
     }
 
 
@@ -112,7 +113,7 @@ def _report(report: Report) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         **_fields(report, "verdict", "exit_code", "headline", "next_action", "change", "report_only"),
-        "policy": _fields(report.policy, "name", "path", "sha256", "profile", "undecided"),
+        "policy": _fields(report.policy, "name", "path", "repository_path", "sha256", "profile", "undecided"),
         "inputs": [_input(file) for file in report.inputs],
         "runs": [_run(run) for run in report.runs],
         "loads": [_load_point(point) for point in report.loads],

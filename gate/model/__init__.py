@@ -57,6 +57,7 @@ from gate.model.report import (
     AnyReport as AnyReport,
     ErrorReport as ErrorReport,
     Inspection as Inspection,
+    PolicyName as PolicyName,
     Provenance as Provenance,
     Report as Report,
 )

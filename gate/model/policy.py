@@ -135,3 +135,4 @@ class Policy(Struct, frozen=True):
     single_token_tpot: str = "ignore"  # or miss
     waivers: tuple[Waiver, ...] = ()
     notes: tuple[str, ...] = ()
+    repository_path: str | None = None  # from the repository's root; empty outside; None: not known

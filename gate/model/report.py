@@ -66,6 +66,14 @@ class Report(Struct, frozen=True):
     charts: Charts | None = None  # None unless asked for: `evaluate(..., charts=whatif)`
 
 
+class PolicyName(Struct, frozen=True):
+    """Which gate an error is about, as far as it is known."""
+
+    name: str | None  # None where the policy cannot be loaded
+    path: str  # from the repository's root where it has a place there, else as the caller named it
+    profile: str | None
+
+
 class ErrorReport(Struct, frozen=True):
     """What the requested outputs say when there is no verdict: exit 2, 3 or 70."""
 
@@ -74,6 +82,7 @@ class ErrorReport(Struct, frozen=True):
     message: str
     where: str
     hint: str
+    policy: PolicyName | None = None  # None where no policy is named and none is found
 
 
 AnyReport: TypeAlias = Report | ErrorReport

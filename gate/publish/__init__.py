@@ -7,15 +7,19 @@ a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from . import _github, _gitlab
-from ._body import NONE, SMALLER, Marker, compose, marker, marker_of, shorten
+from ._body import NO_PROFILE, NONE, SMALLER, Marker, compose, marker, marker_of, shorten
 from ._http import RefusedError
 from ._nouns import Comment, Environment, Forge, Outcome, Place, Post, PublishError
 
 __all__ = ["MODES", "Outcome", "Place", "Post", "PublishError", "place", "publish", "shorten"]
 
 MODES = ("on-change", "always", "never")
+_GONE = (404, 410)
 _TOO_LONG = (400, 413, 422)  # what servers answer to a text that is too long for them
 
 
@@ -32,31 +36,49 @@ def place(env: Environment, number: str, timeout_s: float) -> tuple[Place, Forge
 
 
 def publish(post: Post, here: Place, forge: Forge, mode: str = "on-change") -> Outcome:
-    """One comment for a gate and key: made, brought up to date, or left. Raises PublishError.
+    """One comment for a gate in a job: made, brought up to date, or left. Raises PublishError.
 
     on-change: when it is not green, or when there is one already, which then turns green in place.
     """
     if mode == "never":
         return Outcome("skipped")
     wanted = marker(post)
-    mine = [old for old in forge.comments() if marker_of(old.body) and forge.wrote(old)]
-    old = _ours(mine, wanted)
-    if old is None:
+    mine = [(mark, old) for old in forge.comments() if (mark := marker_of(old.body)) and forge.wrote(old)]
+    same = _same_gate(wanted, [mark for mark, _ in mine])
+    ours = [(mark, old) for gate in same for mark, old in mine if mark == gate]
+    if not ours:
         if post.green and mode == "on-change":
             return Outcome("skipped")
         return _create(post, wanted, here, forge)
-    if wanted.gate == NONE:  # an error takes the place of the last verdict, and the next one finds it
-        wanted = marker_of(old.body) or wanted
-    return _update(post, wanted, old, here, forge)
+    (mark, old), *doubles = ours
+    if wanted.name == NONE:  # an error takes the place of the last verdict, and the next one finds it
+        wanted = mark
+    try:
+        outcome = _update(post, wanted, old, here, forge)
+    except RefusedError as refused:
+        if refused.status not in _GONE:
+            raise
+        outcome = _create(post, wanted, here, forge)  # somebody took it away after it was listed
+    _remove([double for _, double in doubles], forge)
+    return outcome
 
 
-def _ours(comments: Sequence[Comment], wanted: Marker) -> Comment | None:
-    same_key = [old for old in comments if (mark := marker_of(old.body)) and mark.key == wanted.key]
-    for gate in (wanted.gate, NONE):
-        for old in same_key:
-            if (mark := marker_of(old.body)) and mark.gate == gate:
-                return old
-    return same_key[0] if wanted.gate == NONE and len(same_key) == 1 else None
+def _same_gate(wanted: Marker, there: Sequence[Marker]) -> list[Marker]:
+    """The markers this gate's comments may have, the one to keep first. Another gate's verdict stays.
+
+    An error that could not load its policy knows neither its name nor its default profile: it takes the
+    place of a verdict on that policy in its job where there is but one.
+    """
+    errors = [replace(wanted, name=NONE, profile=profile) for profile in (wanted.profile, NO_PROFILE)]
+    if wanted.name != NONE:
+        return list(dict.fromkeys((wanted, *errors)))
+    near = {
+        mark for mark in there if (mark.job, mark.policy) == (wanted.job, wanted.policy) and mark.name != NONE
+    }
+    own = {mark for mark in near if mark.profile == wanted.profile}
+    if not own and wanted.profile == NO_PROFILE:
+        own = near
+    return [*(own if len(own) == 1 else ()), wanted]
 
 
 def _create(post: Post, wanted: Marker, here: Place, forge: Forge) -> Outcome:
@@ -68,15 +90,17 @@ def _create(post: Post, wanted: Marker, here: Place, forge: Forge) -> Outcome:
                 raise
             continue
         if repeated:  # an attempt that seemed to fail may have left a comment
-            _drop_doubles(made, wanted, forge)
+            others = [one for one in forge.comments() if one.id != made.id and forge.wrote(one)]
+            _remove([one for one in others if marker_of(one.body) == wanted], forge)
         return Outcome("created", made.url)
     raise AssertionError("SMALLER is empty")
 
 
-def _drop_doubles(made: Comment, wanted: Marker, forge: Forge) -> None:
-    for other in forge.comments():
-        if other.id != made.id and marker_of(other.body) == wanted and forge.wrote(other):
-            forge.delete(other)
+def _remove(doubles: Sequence[Comment], forge: Forge) -> None:
+    """Two jobs at once, or a write that was tried again, leave two comments of one gate."""
+    for double in doubles:
+        with suppress(RefusedError):  # gone already; if not, the next run finds it again
+            forge.delete(double)
 
 
 def _update(post: Post, wanted: Marker, old: Comment, here: Place, forge: Forge) -> Outcome:

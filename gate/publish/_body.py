@@ -13,35 +13,54 @@ from ._nouns import Place, Post
 CHARACTERS = 65_536
 BYTES = 262_144
 SMALLER = (CHARACTERS, 30_000, 8_000, 0)  # tried in turn where a server takes less than it says
-NONE = "none"  # gate of an error, which knows neither policy nor workload
+NONE = "none"  # name of a policy that could not be loaded
 
-_MARKER = re.compile(r"<!-- slo-gate:comment key=([0-9a-f]{16}) gate=([0-9a-f]{16}|none) -->")
+_HASH = "[0-9a-f]{16}"
+_MARKER = re.compile(
+    rf"<!-- slo-gate:comment job=({_HASH}) policy=({_HASH}) profile=({_HASH}) name=({_HASH}|{NONE}) -->"
+)
 _SHORTENED = "**Shortened to fit a comment: {}.** The JSON report has all."
 
 
 class Marker(Struct, frozen=True):
-    """Whose comment it is: hashes, so that no name can spoof it or end the HTML comment."""
+    """Whose comment it is: hashes, so that no name can spoof it or end the HTML comment.
 
-    key: str
-    gate: str
+    Nothing that was measured is in it: a run that is mended must find the comment of the broken one.
+    """
+
+    job: str  # and the caller's key
+    policy: str
+    profile: str
+    name: str
 
     def __str__(self) -> str:
-        return f"<!-- slo-gate:comment key={self.key} gate={self.gate} -->"
+        return (
+            f"<!-- slo-gate:comment job={self.job} policy={self.policy} profile={self.profile} "
+            f"name={self.name} -->"
+        )
 
 
 def marker(post: Post) -> Marker:
     """The marker of a post."""
-    return Marker(_hash(post.key), _hash(post.gate) if post.gate else NONE)
+    return Marker(
+        _hash(f"{post.job}\0{post.key}"),
+        _hash(post.policy),
+        _hash(post.profile or ""),
+        NONE if post.name is None else _hash(post.name),
+    )
 
 
 def marker_of(body: str) -> Marker | None:
     """The marker a comment begins with; one that is quoted further down is somebody's quote."""
     found = _MARKER.match(body)
-    return Marker(found[1], found[2]) if found else None
+    return Marker(*found.groups()) if found else None
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+NO_PROFILE = _hash("")
 
 
 def compose(mark: Marker, markdown: str, place: Place, most: int) -> str:

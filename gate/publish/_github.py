@@ -11,12 +11,16 @@ from ._http import Api, RefusedError
 from ._nouns import Comment, Environment, Place, PublishError
 
 _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+_DENIED = (
+    "the token may not comment: the job needs `permissions: pull-requests: write`, and a pull request from a "
+    "fork the two workflows of docs/ci/forks.md"
+)
 _NO_PR = "name it with --pr NUMBER, or run on pull_request or workflow_run"
 
 
 def api_of(api: str, token: str, timeout_s: float) -> Api:
     """The REST API. Raises PublishError."""
-    return Api(api, token, _HEADERS, timeout_s)
+    return Api(api, token, _HEADERS, timeout_s, _DENIED)
 
 
 def place(env: Environment, number: str, timeout_s: float) -> Place:

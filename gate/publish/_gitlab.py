@@ -8,6 +8,12 @@ from urllib.parse import quote
 from ._http import Api
 from ._nouns import Comment, Environment, Place, PublishError
 
+_TOKEN = "make a project access token with the scope api, and a masked CI/CD variable GITLAB_TOKEN of it"
+_DENIED = (
+    f"the token may not write notes: {_TOKEN} (role Developer or above, not expired); CI_JOB_TOKEN cannot, "
+    "and a protected variable is empty on branches that are not protected"
+)
+
 
 def place(env: Environment, number: str) -> Place:
     """The merge request of this pipeline, or `number` where it is not "auto". Raises PublishError."""
@@ -16,8 +22,7 @@ def place(env: Environment, number: str) -> Place:
         raise PublishError(
             "GITLAB_TOKEN is not set",
             "",
-            "make a project access token with the scope api, and a masked CI/CD variable of it: "
-            "CI_JOB_TOKEN may not write notes",
+            f"{_TOKEN}: CI_JOB_TOKEN may not write notes",
         )
     iid = env.get("CI_MERGE_REQUEST_IID", "") if number == "auto" else number
     project = env.get("CI_MERGE_REQUEST_PROJECT_ID") or env.get("CI_PROJECT_ID") or ""
@@ -33,7 +38,7 @@ class GitLab:
     """The notes of one merge request."""
 
     def __init__(self, here: Place, timeout_s: float) -> None:
-        self._api = Api(here.api, here.token, {}, timeout_s)
+        self._api = Api(here.api, here.token, {}, timeout_s, _DENIED)
         self._notes = f"/projects/{quote(here.repository, safe='')}/merge_requests/{here.number}/notes"
         self._me: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -36,14 +37,17 @@ class RefusedError(PublishError):
 class Api:
     """A JSON API below `base`, with a bearer token that goes to no other host."""
 
-    def __init__(self, base: str, token: str, headers: dict[str, str], timeout_s: float) -> None:
-        """Raises PublishError for a base that would show the token, or a token no header can hold."""
+    def __init__(self, base: str, token: str, headers: dict[str, str], timeout_s: float, denied: str) -> None:
+        """`denied` is what to do about a 401 or 403.
+
+        Raises PublishError for a base that would show the token, or a token no header can hold."""
         parts = urlsplit(base)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             raise PublishError("the API address is not https, so no token is sent", base, "use https")
         if not re.fullmatch(r"[\x21-\x7e]+", token):
             raise PublishError("the token is empty or holds spaces", "", "set it to the token alone")
         self.base = base.rstrip("/")
+        self._denied = denied
         self._pool = _pool(base, timeout_s)
         self._headers = {
             "Authorization": f"Bearer {token}",
@@ -79,10 +83,14 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         try:
             response = self._pool.request(method, url, headers=headers, body=data)
+            wait = _until_reset(response) if response.status == 403 else None  # urllib3 waits after a 429
+            if wait is not None and wait <= LONGEST_WAIT_S:
+                time.sleep(wait)
+                response = self._pool.request(method, url, headers=headers, body=data)
         except HTTPError as error:  # its text names the address, never a header
             raise PublishError(f"no answer: {printable(str(error))}", printable(url)) from None
         if response.status >= 400:
-            raise _refusal(response, method, url)
+            raise _refusal(response, method, url, self._denied)
         return response
 
 
@@ -96,13 +104,19 @@ def _pool(base: str, timeout_s: float) -> PoolManager:
 
 
 class _Patient(Retry):
-    """On time-outs and 5xx with growing waits; on 403 and 429 as long as Retry-After says, up to a limit.
+    """On time-outs and 5xx with growing waits; on 403 and 429 as long as the server says, up to a limit.
 
-    GitHub's secondary rate limit is a 403 or a 429 with Retry-After
+    GitHub's secondary rate limit is a 403 or a 429 with Retry-After, its primary one has no requests
+    left until X-RateLimit-Reset
     (https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api).
     """
 
     RETRY_AFTER_STATUS_CODES = frozenset({403, 413, 429, 503})
+
+    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
+        """Seconds to wait, by Retry-After, else until the limit is reset; None where nothing says."""
+        wait = super().get_retry_after(response)
+        return wait if wait is not None else _until_reset(response)
 
     def increment(
         self,
@@ -118,6 +132,18 @@ class _Patient(Retry):
         if _pool is not None and wait is not None and wait > LONGEST_WAIT_S:
             raise MaxRetryError(_pool, url or "", None)
         return super().increment(method, url, response, error, _pool, _stacktrace)
+
+
+def _until_reset(response: BaseHTTPResponse) -> float | None:
+    """Seconds until a used-up rate limit is reset; None where none is, or that is not told.
+
+    X-RateLimit-* of GitHub and RateLimit-* of GitLab: what is left, and the second (Unix time) of the reset.
+    """
+    for prefix in ("X-RateLimit", "RateLimit"):
+        reset = response.headers.get(f"{prefix}-Reset", "")
+        if response.headers.get(f"{prefix}-Remaining") == "0" and re.fullmatch(r"[0-9]{1,12}", reset):
+            return max(0.0, int(reset) - time.time()) + 1  # clocks differ, and the second must be over
+    return None
 
 
 def _retry() -> Retry:
@@ -144,25 +170,23 @@ def _decoded(response: BaseHTTPResponse) -> Any:
         raise PublishError("the answer is not JSON", printable(response.geturl() or "")) from None
 
 
-def _refusal(response: BaseHTTPResponse, method: str, url: str) -> RefusedError:
+def _refusal(response: BaseHTTPResponse, method: str, url: str, denied: str) -> RefusedError:
     try:
         said = json.loads(response.data)
         message = str(said.get("message") or said.get("error") or "")
     except (ValueError, AttributeError):  # a proxy's page, or nothing
         message = ""
-    limited = response.headers.get("X-RateLimit-Remaining") == "0" or "rate limit" in message.lower()
+    limited = _until_reset(response) is not None or "rate limit" in message.lower()
+    limited |= response.headers.get("X-RateLimit-Remaining") == "0"
     text = f"HTTP {response.status} to {method}" + (f": {printable(message)[:300]}" if message else "")
-    return RefusedError(response.status, text, printable(url), _hint(response.status, limited))
+    return RefusedError(response.status, text, printable(url), _hint(response.status, limited, denied))
 
 
-def _hint(status: int, limited: bool) -> str:
+def _hint(status: int, limited: bool, denied: str) -> str:
     if limited or status == 429:
         return "the rate limit is used up; run the job again later"
     if status in (401, 403):
-        return (
-            "the token may not comment: on GitHub the job needs `permissions: pull-requests: write`, and a "
-            "pull request from a fork the two workflows of docs/ci/forks.md"
-        )
+        return denied
     if status == 404:
         return "check the repository and number, and that the token may see them"
     return "see the status page of the forge, and run the job again" if status >= 500 else ""

@@ -42,8 +42,11 @@ class Post(Struct, frozen=True):
     """What is to be said."""
 
     markdown: str
-    gate: str  # policy and workload in one word; empty where an error left them unknown
-    key: str  # the caller's, so that two jobs of one policy have a comment each
+    job: str  # in the words of the CI system, with its place in a matrix
+    key: str  # the caller's, so that two uses of one policy in one job have a comment each
+    policy: str  # path in the repository; empty where an error does not know it
+    name: str | None  # of the policy; None for an error that could not load it
+    profile: str | None
     green: bool
 
 

@@ -86,6 +86,7 @@ def act(
     event: str = "pull_request",
     base_sha: str = "",
     payload: object = None,
+    strategy: dict[str, Any] | None = None,
     **env: str,
 ) -> Ran:
     """Run one job of these steps; what they output is dumped by a last one.
@@ -101,6 +102,7 @@ def act(
         "run": f'echo "$STEPS" >"{out}/steps.json"',
     }
     job = {"runs-on": "ubuntu-latest", "steps": [CHECKOUT, *steps, dump]}
+    job |= {"strategy": strategy} if strategy else {}
     workflow = folder / ".github" / "workflows" / "gate.yml"
     workflow.parent.mkdir(exist_ok=True)
     workflow.write_text(

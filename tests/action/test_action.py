@@ -202,7 +202,7 @@ def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub
         "stale2",
     }
     assert len(set(urls.values()) - {""}) == len(github.bodies) == 7
-    assert all(body.startswith("<!-- slo-gate:comment key=") for body in github.bodies)
+    assert all(body.startswith("<!-- slo-gate:comment job=") for body in github.bodies)
 
 
 def test_the_token_is_in_no_log(ran: Ran) -> None:
@@ -340,6 +340,25 @@ def test_another_event_is_judged_by_its_base_or_not_at_all(
     assert (LOOSER in done.part("gate")) == (code == "1")
 
 
+def test_jobs_of_a_matrix_and_policies_of_a_monorepo_have_a_comment_each_unasked(
+    tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    forge = FakeGitHub(httpserver)
+    folder = prepared(tmp_path / "repo")
+    steps = []
+    for service in ("a", "b"):
+        (folder / "services" / service).mkdir(parents=True)
+        (folder / "services" / service / "slo.yaml").write_text(POINT, encoding="utf-8")
+        steps.append(
+            use(service, results="results/bad.jsonl", policy=f"services/{service}/slo.yaml", comment_key="")
+        )
+    strategy = {"max-parallel": 1, "matrix": {"gpu": ["h100", "a100"]}}
+    for _ in range(2):  # the second run finds them again
+        act(folder, steps, api=forge.url, strategy=strategy)
+        assert len(set(forge.bodies)) == len({body.split("\n")[0] for body in forge.bodies}) == 4
+    assert forge.writes() == ["POST"] * 4
+
+
 def bare_path(folder: Path) -> str:
     """A PATH with a shell's usual programs and no Python."""
     folder.mkdir()
@@ -422,7 +441,9 @@ def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
 def test_every_input_reaches_the_script_and_no_other() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     (step,) = action["runs"]["steps"]
-    read = {name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")}
+    read = {
+        name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")
+    }
     assert read == {
         "SLO_GATE_" + name.upper().replace("-", "_") for name in action["inputs"] if name != "github-token"
     }

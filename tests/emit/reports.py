@@ -28,6 +28,7 @@ from gate.model import (
     Objective,
     Percentiles,
     Policy,
+    PolicyName,
     Provenance,
     Report,
     RunReport,
@@ -271,6 +272,7 @@ def failed_to_read() -> ErrorReport:
         message="the JSON ends in the middle",
         where="results/run-01.json: $.ttfts[1711]",
         hint="run the benchmark again, or copy the file whole",
+        policy=PolicyName(POLICY.name, POLICY.path, POLICY.profile),
     )
 
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from gate.emit import EMITTERS
 from gate.publish import Place, Post, shorten
-from gate.publish._body import BYTES, CHARACTERS, Marker, compose, marker, marker_of
+from gate.publish._body import BYTES, CHARACTERS, NONE, Marker, compose, marker, marker_of
 from tests.emit.reports import TTFT_FAIL, failing, hostile, make_check, make_report
 
 HERE = Place("https://api.example", "o/r", 7, "t", "0" * 40, "https://example/o/r/actions/runs/1")
+MARK = Marker("0" * 16, "1" * 16, "2" * 16, NONE)
 FOLDED = "<details>\n<summary>{}</summary>\n\n{}\n\n</details>\n\n"
 
 
@@ -73,16 +74,17 @@ def test_a_report_of_any_size_and_script_fits_github(char: str) -> None:
         for _ in range(200)
     )
     report = make_report(checks=checks, headline="FAIL " + char * 100)
-    body = compose(Marker("0" * 16, "1" * 16), EMITTERS["markdown"](report), HERE, CHARACTERS)
+    body = compose(MARK, EMITTERS["markdown"](report), HERE, CHARACTERS)
     assert len(body) <= CHARACTERS
     assert len(body.encode()) <= BYTES
     assert body.splitlines()[1].startswith("### FAIL " + char * 100)
 
 
 def test_the_smallest_comment_is_marker_headline_and_origin() -> None:
-    body = compose(Marker("0" * 16, "1" * 16), EMITTERS["markdown"](failing()), HERE, 0)
+    body = compose(MARK, EMITTERS["markdown"](failing()), HERE, 0)
     first, second, *_, last = body.rstrip().splitlines()
-    assert first == "<!-- slo-gate:comment key=0000000000000000 gate=1111111111111111 -->"
+    parts = "job=0000000000000000 policy=1111111111111111 profile=2222222222222222 name=none"
+    assert first == f"<!-- slo-gate:comment {parts} -->"
     assert second.startswith("### FAIL chat-70b")
     assert last.startswith("<sub>Commit 000000000000")
     assert len(body) < 1000
@@ -95,10 +97,12 @@ def test_a_headline_as_long_as_a_book_is_cut_at_no_entity() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(), st.text())
-def test_no_name_can_end_or_forge_a_marker(gate: str, key: str) -> None:
-    mark = marker(Post("", gate, key, green=False))
-    assert re.fullmatch(r"<!-- slo-gate:comment key=[0-9a-f]{16} gate=([0-9a-f]{16}|none) -->", str(mark))
+@given(st.text(), st.text(), st.none() | st.text())
+def test_no_name_can_end_or_forge_a_marker(job: str, key: str, name: str | None) -> None:
+    mark = marker(Post("", job, key, policy=job, name=name, profile=name, green=False))
+    part = "[0-9a-f]{16}"
+    shape = rf"<!-- slo-gate:comment job={part} policy={part} profile={part} name=({part}|none) -->"
+    assert re.fullmatch(shape, str(mark))
     assert marker_of(f"{mark}\nx") == mark
     assert marker_of(f" {mark}") is None
 
@@ -108,7 +112,7 @@ def test_no_name_can_end_or_forge_a_marker(gate: str, key: str) -> None:
 )
 def test_an_address_that_is_not_plain_is_not_linked(url: str) -> None:
     here = Place("https://api.example", "o/r", 7, "t", "../x", url)
-    assert "<sub>" not in compose(Marker("0" * 16, "none"), "### x\n", here, CHARACTERS)
+    assert "<sub>" not in compose(MARK, "### x\n", here, CHARACTERS)
 
 
 def test_a_place_never_shows_its_token() -> None:

@@ -17,7 +17,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from gate.emit import EMITTERS
-from gate.model import AnyReport
+from gate.model import AnyReport, PolicyName
 from tests.conftest import Process
 from tests.emit.reports import (
     HOSTILE,
@@ -121,25 +121,124 @@ def test_a_comment_on_page_3_is_found(github: FakeGitHub, comment: Comment) -> N
     "other",
     [
         {"options": ("--key", "h100")},
-        {"policy": "voice"},
-        {"model": "another-model"},
-        {"profile": "pr"},
+        {"options": ("--job", "gate h100")},
+        {"env": {"GITHUB_JOB": "nightly"}},
+        {"env": {"GITHUB_WORKFLOW": "nightly"}},
+        {"policy": {"name": "voice"}},
+        {"policy": {"path": "services/b/slo.yaml"}},
+        {"policy": {"repository_path": "services/b/slo.yaml"}},
+        {"policy": {"profile": "pr"}},
     ],
     ids=str,
 )
-def test_another_key_policy_workload_or_profile_has_its_own_comment(
+def test_another_job_key_policy_path_name_or_profile_has_its_own_comment(
     other: dict[str, Any], github: FakeGitHub, comment: Comment
 ) -> None:
     comment(failing())
-    report = failing()
-    if name := other.get("policy") or other.get("profile"):
-        field = "name" if "policy" in other else "profile"
-        report = replace(report, policy=replace(POLICY, **{field: name}))
-    if model := other.get("model"):
-        report = replace(report, runs=(make_run(model=model),))
-    comment(report, *other.get("options", ()))
-    comment(report, *other.get("options", ()))
+    report = replace(failing(), policy=replace(POLICY, **other.get("policy", {})))
+    for _ in range(2):
+        comment(report, *other.get("options", ()), **other.get("env", {}))
     assert len(github.comments) == 2
+
+
+def test_what_was_measured_does_not_part_a_comment_from_its_gate(
+    github: FakeGitHub, comment: Comment
+) -> None:
+    """The broken run states no model, or ran on another machine: the mended one heals its comment."""
+    for model, hardware in (("?", "1xA100"), (None, None), ("meta-llama/Llama-3.3-70B-Instruct", "8xH100")):
+        comment(replace(failing(), runs=(make_run(model=model, hardware=hardware),)))
+    comment(passing())
+    (body,) = github.bodies
+    assert "PASS chat-70b" in body
+
+
+BROKEN = replace(failed_to_read(), policy=PolicyName(None, POLICY.path, None))
+ELSEWHERE = PolicyName("voice", "services/b/slo.yaml", None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        replace(failed_to_read(), policy=ELSEWHERE),
+        replace(failed_to_read(), policy=replace(ELSEWHERE, name=None)),
+        replace(failed_to_read(), policy=replace(ELSEWHERE, path=POLICY.path)),
+        replace(BROKEN, policy=PolicyName(None, POLICY.path, "nightly")),
+        replace(failed_to_read(), policy=None),
+    ],
+    ids=("other policy", "other policy, broken", "other name", "other profile", "no policy"),
+)
+def test_the_error_of_another_gate_replaces_no_verdict(
+    error: AnyReport, github: FakeGitHub, comment: Comment
+) -> None:
+    comment(failing())
+    before = github.bodies[0]
+    comment(error)
+    comment(error)
+    assert len(github.bodies) == 2
+    assert github.bodies[0] == before
+    comment(passing())  # and heals its own alone
+    assert ["PASS" in body for body in github.bodies] == [True, False]
+
+
+def test_a_policy_that_cannot_be_loaded_takes_the_place_of_its_verdict_and_gives_it_back(
+    github: FakeGitHub, comment: Comment
+) -> None:
+    by_default = replace(POLICY, profile="pr")  # the policy's own default: the broken one cannot name it
+    for report in (replace(failing(), policy=by_default), BROKEN):
+        comment(report)
+        assert len(github.bodies) == 1
+    assert "the JSON ends in the middle" in github.bodies[0]
+    comment(replace(passing(), policy=by_default))
+    (body,) = github.bodies
+    assert "PASS" in body
+
+
+def test_a_broken_policy_first_is_found_by_the_verdict_that_follows(
+    github: FakeGitHub, comment: Comment
+) -> None:
+    comment(BROKEN)
+    comment(replace(passing(), policy=replace(POLICY, profile="pr")))
+    (body,) = github.bodies
+    assert "PASS" in body
+
+
+def test_of_two_verdicts_a_broken_policy_replaces_neither(github: FakeGitHub, comment: Comment) -> None:
+    for profile in ("pr", "nightly"):
+        comment(replace(failing(), policy=replace(POLICY, profile=profile)))
+    comment(BROKEN)
+    assert ["FAIL" in body for body in github.bodies] == [True, True, False]
+
+
+def test_doubles_of_one_marker_are_removed_and_the_oldest_stays(github: FakeGitHub, comment: Comment) -> None:
+    comment(failing())
+    first = github.comments[0]["id"]
+    github.add(github.bodies[0])
+    github.add(github.bodies[0], {"login": "mallory", "type": "User"})  # not ours to remove
+    github.add("talk")
+    comment(passing())
+    assert github.comments[0]["id"] == first
+    assert ["PASS" in body for body in github.bodies] == [True, False, False]
+    comment(passing())  # also where nothing is written anew
+    github.add(github.bodies[0])
+    comment(passing())
+    assert len(github.bodies) == 3
+
+
+@pytest.mark.parametrize("report", [warning(), passing()], ids=("warning", "green"))
+def test_a_comment_that_went_between_list_and_update_is_made_anew(
+    report: AnyReport, github: FakeGitHub, comment: Comment
+) -> None:
+    comment(failing())
+
+    def gone(request: Request) -> Response | None:
+        if request.method == "PATCH":
+            github.comments.clear()
+        return None
+
+    github.faults.append(gone)
+    done = comment(report)
+    assert (done.stdout, done.stderr) == ("created https://forge/c/1002\n", "")
+    assert len(github.bodies) == 1
 
 
 def test_an_error_takes_the_place_of_the_verdict_and_gives_it_back(
@@ -207,7 +306,7 @@ def test_a_hostile_report_keeps_one_marker_and_no_mention(github: FakeGitHub, co
         comment(hostile())
     (body,) = github.bodies
     assert body.count("<!--") == 1
-    assert body.startswith("<!-- slo-gate:comment key=")
+    assert body.startswith("<!-- slo-gate:comment job=")
     # In <pre> no forge looks for mentions: there the command stands as it must be copied.
     prose = re.sub(r"(?s)<pre>.*?</pre>", "", body)
     assert "team" in prose
@@ -253,6 +352,36 @@ def test_a_rate_limit_is_waited_out_as_long_as_it_says(
     done = comment(failing())
     assert (done.returncode, done.stderr, len(github.bodies)) == (0, "", 1)
     assert time.monotonic() - began >= 2
+
+
+@pytest.mark.parametrize("status", [403, 429])
+@pytest.mark.parametrize("prefix", ["X-RateLimit", "RateLimit"])
+def test_a_used_up_limit_is_waited_out_until_its_reset(
+    prefix: str, status: int, github: FakeGitHub, comment: Comment
+) -> None:
+    reset = int(time.time()) + 3
+
+    def limited() -> Response:
+        answer = reply(status, {"message": "API rate limit exceeded"})
+        answer.headers.update({f"{prefix}-Remaining": "0", f"{prefix}-Reset": str(reset)})
+        return answer
+
+    github.faults.append(times(1, "POST", answer=limited))
+    done = comment(failing())
+    assert (done.returncode, done.stderr, len(github.bodies)) == (0, "", 1)
+    assert time.time() >= reset
+    assert github.writes() == ["POST", "POST"]
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_reset_in_an_hour_is_a_warning_not_an_hour(
+    status: int, github: FakeGitHub, comment: Comment
+) -> None:
+    said = {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(int(time.time()) + 3600)}
+    github.faults.append(times(9, "GET", answer=lambda: reply(status, {}, **said)))
+    done = comment(failing())
+    assert (done.returncode, "the rate limit is used up" in done.stderr) == (0, True)
+    assert len(github.calls) == 1
 
 
 def test_a_wait_of_an_hour_is_a_warning_not_an_hour(github: FakeGitHub, comment: Comment) -> None:
@@ -498,6 +627,23 @@ def test_a_note_with_the_marker_by_another_user_is_left_alone(
     comment(failing(), **gitlab_env(forge))
     forge.comments[0]["author"]["username"] = "mallory"
     assert comment(failing(), **gitlab_env(forge)).stdout.startswith("created")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_what_gitlab_refuses_has_gitlab_s_hint(status: int, httpserver: HTTPServer, comment: Comment) -> None:
+    forge = FakeGitLab(httpserver)
+    forge.faults.append(times(9, "POST", answer=lambda: reply(status, {"message": f"{status} Forbidden"})))
+    done = comment(failing(), **gitlab_env(forge))
+    assert done.returncode == 0
+    assert "project access token with the scope api" in done.stderr
+    assert "pull-requests: write" not in done.stderr
+
+
+def test_two_jobs_of_a_gitlab_matrix_have_a_note_each(httpserver: HTTPServer, comment: Comment) -> None:
+    forge = FakeGitLab(httpserver)
+    for name in ("gate: [h100]", "gate: [a100]", "gate: [h100]"):
+        comment(failing(), **gitlab_env(forge, CI_JOB_NAME=name))
+    assert len(forge.bodies) == 2
 
 
 @pytest.mark.parametrize(
