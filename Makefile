@@ -36,7 +36,7 @@ report: $(VENV)/.dev ## the regressed build of the demo as a page with charts: o
 		code=$$?; case $$code in 0|1|4) echo out/report.html ;; *) exit $$code ;; esac
 
 test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action --ignore=tests/html/test_page.py $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py $(PYTEST)
 
 # A browser from the distribution, its driver from PyPI, the accessibility rules from npm; none is committed.
 # Node trusts its own authorities only: the machine's are added, where a proxy signs with one.
@@ -52,12 +52,18 @@ $(VENV)/.browser: $(VENV)/.dev
 test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open the report page in a real browser
 	@NEED_BROWSER=1 $(BIN)/python -m pytest -q tests/html $(PYTEST)
 
-test-action: $(VENV)/.dev ## run the Action with act, and audit it and the workflows
+# Readers of JUnit and a checker of requests to GitHub's API that others wrote; their versions are in tests/npm.
+.cache/npm/.installed: export NODE_EXTRA_CA_CERTS ?= $(wildcard /etc/ssl/certs/ca-certificates.crt)
+.cache/npm/.installed: tests/npm/packages.txt
+	@npm install --silent --no-fund --no-audit --prefix .cache/npm $$(cat tests/npm/packages.txt)
+	@touch $@
+
+test-action: $(VENV)/.dev .cache/npm/.installed ## run the Action with act, audit it and the workflows, ask readers that others wrote
 	@$(BIN)/zizmor --offline --quiet action.yml .github examples .pre-commit-hooks.yaml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows \
 		$(wildcard .github/workflows/*.yml) $(wildcard examples/*/.github/workflows/*.yml)
-	@$(BIN)/python -m pytest -q tests/action $(PYTEST)
+	@NEED_NPM=1 $(BIN)/python -m pytest -q tests/action tests/npm $(PYTEST)
 
 # An environment of its own: a real client brings 150 packages that slo-gate must never see.
 E2E ?= .venv-e2e

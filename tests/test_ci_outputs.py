@@ -92,3 +92,72 @@ def test_errors_are_written_to_every_file_a_ci_system_reads(folder: Path, slo_ga
 def test_code_quality_on_stdout_is_the_file(folder: Path, slo_gate: Process) -> None:
     slo_gate("check", "bad.jsonl", "--codequality", "q.json")
     assert slo_gate("check", "bad.jsonl", "--format", "gitlab").stdout == (folder / "q.json").read_text()
+
+
+# ---- the policy's place in the repository --------------------------------------------------
+
+
+def places(folder: Path) -> set[str]:
+    """What every file for a CI system calls the policy."""
+    (case,) = ET.parse(folder / "j.xml").iter("testcase")
+    (finding,) = json.loads((folder / "q.json").read_text())
+    report = json.loads((folder / "r.json").read_text())
+    return {case.get("file") or "", finding["location"]["path"], report["policy"]["repository_path"]}
+
+
+FILES = ("--junit", "j.xml", "--junit-dialect", "gitlab", "--codequality", "q.json", "--json", "r.json")
+
+
+@pytest.mark.parametrize("root", ["CI_PROJECT_DIR", "GITHUB_WORKSPACE", "git", "none"])
+@pytest.mark.parametrize("named", ["slo.yaml", "./slo.yaml", "../a/slo.yaml", "absolute", "found"])
+def test_the_policy_is_named_from_the_root_of_the_repository(
+    root: str, named: str, folder: Path, slo_gate: Process
+) -> None:
+    service = folder / "services" / "a"
+    service.mkdir(parents=True)
+    for name in ("slo.yaml", "bad.jsonl"):
+        (folder / name).rename(service / name)
+    env = {root: str(folder)} if root.isupper() else {}
+    if root == "git":
+        (folder / ".git").mkdir()
+    policy = (
+        [] if named == "found" else ["--policy", str(service / "slo.yaml") if named == "absolute" else named]
+    )
+    done = slo_gate("check", "bad.jsonl", *policy, *FILES, "--format", "github", cwd=service, **env)
+    assert done.returncode == 1
+    expected = "slo.yaml" if root == "none" else "services/a/slo.yaml"
+    assert places(service) == {expected}
+    assert [one["file"] for one in runner(done.stdout)] == [expected]
+
+
+def test_a_policy_outside_of_the_repository_has_no_place_in_it(folder: Path, slo_gate: Process) -> None:
+    checkout = folder / "checkout"
+    checkout.mkdir()
+    done = slo_gate(
+        "check", "../bad.jsonl", "--policy", "../slo.yaml", *FILES, "--format", "github",
+        cwd=checkout, GITHUB_WORKSPACE=str(checkout),
+    )  # fmt: skip
+    assert done.returncode == 1
+    (annotation,) = runner(done.stdout)
+    assert "file" not in annotation
+    assert json.loads((checkout / "r.json").read_text())["policy"]["repository_path"] == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["--policy", "slo.yaml"], [], ["--policy", "slo.yaml", "--fail-on", "never"]]
+)
+def test_an_error_names_the_gate_it_is_about(words: list[str], folder: Path, slo_gate: Process) -> None:
+    done = slo_gate("check", "none.jsonl", *words, "--json", "r.json")
+    assert done.returncode in (2, 3)
+    said = json.loads((folder / "r.json").read_text())["policy"]
+    assert said == {"name": "chat", "path": "slo.yaml", "profile": None}
+
+
+def test_an_error_of_a_policy_that_cannot_be_loaded_names_its_path(folder: Path, slo_gate: Process) -> None:
+    (folder / "slo.yaml").write_text("version: 7\n", encoding="utf-8")
+    slo_gate("check", "good.jsonl", "--profile", "pr", "--json", "r.json")
+    said = json.loads((folder / "r.json").read_text())["policy"]
+    assert said == {"name": None, "path": "slo.yaml", "profile": "pr"}
+    (folder / "slo.yaml").unlink()
+    slo_gate("check", "good.jsonl", "--json", "r.json")
+    assert json.loads((folder / "r.json").read_text())["policy"] is None

@@ -41,6 +41,8 @@ def stops(check: Check, report: Report) -> bool:
 
 
 def file_of(report: Report) -> str:
-    """The policy as a path inside the repository; empty for an embedded one."""
-    path = report.policy.path
-    return "" if path.startswith("preset:") else f.plain(path).removeprefix("./")
+    """The policy as a path inside the repository; empty for an embedded one and one outside of it."""
+    path = report.policy.repository_path
+    if path is None:  # whoever made the report did not say: as it was named
+        path = "" if report.policy.path.startswith("preset:") else report.policy.path
+    return f.plain(path).removeprefix("./")

@@ -441,9 +441,7 @@ def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
 def test_every_input_reaches_the_script_and_no_other() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     (step,) = action["runs"]["steps"]
-    read = {
-        name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")
-    }
+    read = {name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")}
     assert read == {
         "SLO_GATE_" + name.upper().replace("-", "_") for name in action["inputs"] if name != "github-token"
     }

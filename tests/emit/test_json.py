@@ -121,6 +121,7 @@ def test_an_error_has_its_own_small_shape() -> None:
             "where": "results/run-01.json: $.ttfts[1711]",
             "hint": "run the benchmark again, or copy the file whole",
         },
+        "policy": {"name": "chat-70b", "path": "slo.yaml", "profile": None},
     }
 
 
