@@ -86,7 +86,8 @@ def run(arguments: Sequence[str]) -> int:
 def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException) -> None:
     """Click refuses a command line before the command sees it: the files it names say so."""
     from ._place import policy_name
-    from ._shared import stated_options, stated_outputs, write_error
+    from ._shared import write_error
+    from ._words import stated_options, stated_outputs
 
     words = list(arguments)
     at = next((place for place, word in enumerate(words) if word in _REPORTING), None)

@@ -14,13 +14,11 @@ _ROOTS = ("CI_PROJECT_DIR", "GITHUB_WORKSPACE")
 
 
 def repository_path(path: str) -> str:
-    """`path` from the root of its repository, with /; empty for an embedded policy and a file outside.
+    """`path` from the root of its repository, with /; empty for a file outside.
 
     The root is the nearest folder above the file that git made, else what the CI system calls its
     checkout, else the working folder.
     """
-    if path.startswith("preset:"):
-        return ""
     for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):  # noqa: PTH100
         for root in _roots(place):
             if Path(place).is_relative_to(root):
@@ -38,33 +36,38 @@ def _roots(place: str) -> Iterator[str]:
     yield os.getcwd()  # noqa: PTH109
 
 
-def placed(policy: Policy) -> Policy:
-    """The policy with its place in the repository."""
+def placed(policy: Policy, path: str) -> Policy:
+    """The policy with its place in the repository; `path` is as on the command line, empty for a preset."""
     from msgspec.structs import replace
 
-    return replace(policy, repository_path=repository_path(policy.path))
+    return replace(policy, repository_path=repository_path(path) if path else "")
 
 
 def policy_name(options: Mapping[str, Any]) -> PolicyName | None:
     """Which gate `options` are about; None where they name no policy and none is found."""
     from .. import policy
     from ..model import PolicyName
+    from ._shared import chosen_policy
 
-    preset, profile = options.get("preset"), options.get("profile")
-    path = f"preset:{preset}" if preset else options.get("policy_path")
+    known = {"policy_from": "head", **dict.fromkeys(("policy_path", "preset", "profile")), **options}
+    path = f"preset:{known['preset']}" if known["preset"] else known["policy_path"]
     try:
         path = path or policy.find()
-        known = policy.preset(preset, profile=profile) if preset else policy.load(path, profile=profile)
+        return name_of(chosen_policy(known))
     except Exception:  # that is told elsewhere: here it only means that its name is not known
-        return PolicyName(None, repository_path(path) or path, profile) if path else None
-    return PolicyName(known.name, repository_path(path) or path, known.profile)
+        place = "" if known["preset"] or not path else repository_path(path)
+        return PolicyName(None, place or path, known["profile"]) if path else None
 
 
-def name_of(report: AnyReport) -> PolicyName | None:
-    """Which gate a report is about; None where an error does not know it."""
-    from ..model import ErrorReport, PolicyName
+def name_of(policy: Policy) -> PolicyName:
+    """What tells a gate from others: its policy's name, place and profile."""
+    from ..model import PolicyName
 
-    if isinstance(report, ErrorReport):
-        return report.policy
-    policy = report.policy
     return PolicyName(policy.name, policy.repository_path or policy.path, policy.profile)
+
+
+def subject(report: AnyReport) -> PolicyName | None:
+    """Which gate a report is about; None where an error does not know it."""
+    from ..model import ErrorReport
+
+    return report.policy if isinstance(report, ErrorReport) else name_of(report.policy)

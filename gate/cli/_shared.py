@@ -8,13 +8,12 @@ import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import reduce
-from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from ..errors import Exit, GateError, UsageError
-from ._place import name_of, placed, policy_name
+from ._place import placed, policy_name, subject
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from ..readers import Reading
 
 _FORMATS = click.Choice(("text", "json", "junit", "markdown", "github", "gitlab"))
-_FILES = {  # option -> emitter, and what it writes
+FILES = {  # option -> emitter, and what it writes
     "json": ("json", "the report as JSON"),
     "junit": ("junit", "JUnit XML"),
     "markdown": ("markdown", "Markdown"),
@@ -85,7 +84,7 @@ output_options = _together(  # read by `wanted_outputs`
     click.option("--format", "format_", type=_FORMATS, help="What goes to stdout. Default: text."),
     *(
         click.option(f"--{name}", metavar="FILE", help=f"Also write {what}; - is stdout.")
-        for name, (_, what) in _FILES.items()
+        for name, (_, what) in FILES.items()
     ),
 )
 _CODES = click.Choice(("fail", "inconclusive", "warn"))
@@ -115,10 +114,11 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
             raise UsageError(why, "--policy-from", "name the file with --policy")
         revision = Revision(options["policy_path"], options["policy_from"])
         options["policy_from"] = revision.commit
-        return revision.policy(options["profile"])
+        return placed(revision.policy(options["profile"]), options["policy_path"])
     if options["preset"]:
-        return placed(policy.preset(options["preset"], profile=options["profile"]))
-    return placed(policy.load(options["policy_path"] or policy.find(), profile=options["profile"]))
+        return placed(policy.preset(options["preset"], profile=options["profile"]), "")
+    path = options["policy_path"] or policy.find()
+    return placed(policy.load(path, profile=options["profile"]), path)
 
 
 def read_results(options: Mapping[str, Any], example: str, **how: Any) -> Reading:
@@ -234,7 +234,7 @@ Settings = Mapping[str, Mapping[str, object]]  # of a format, options that only 
 
 def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     """(format, target) pairs. Raises UsageError when two writers want stdout or one file."""
-    outputs = [(name, str(options[option])) for option, (name, _) in _FILES.items() if options.get(option)]
+    outputs = [(name, str(options[option])) for option, (name, _) in FILES.items() if options.get(option)]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
     places = [target if target == "-" else os.path.realpath(target) for _, target in outputs]
@@ -252,40 +252,6 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     return outputs
 
 
-def stated_options(command: click.Command, words: Sequence[str]) -> dict[str, str]:
-    """The options with a value that `words` hold, where click could not make sense of them.
-
-    A word after an option that is not known is taken for its value. Where options end at the first
-    argument (`run`), that of another program is never taken for ours.
-    """
-    options = {name: one for one in command.params if isinstance(one, click.Option) for name in one.opts}
-    found: dict[str, str] = {}
-    left = iter(words)
-    for word in left:
-        if word == "--":
-            break
-        if not word.startswith("-") or word == "-":
-            if command.context_settings.get("allow_interspersed_args", True):
-                continue
-            break
-        name, given, value = word.partition("=")
-        option = options.get(name)
-        if not given and (option is None or not option.is_flag):
-            value = next(left, "")
-            if option is None and value.startswith("-"):  # an unknown flag
-                left = chain((value,), left)
-        if option is not None and option.name:
-            found[option.name] = value
-    return found
-
-
-def stated_outputs(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The files that such options ask for."""
-    return [
-        (name, options[key]) for key, (name, _) in _FILES.items() if options.get(key, "-") not in ("", "-")
-    ]
-
-
 def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None) -> None:
     """Every output to its target, files first.
 
@@ -299,7 +265,7 @@ def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None)
             for file, name, target, text in files:
                 _fill(file, name, target, text)
     except Exception as error:
-        write_error(error, outputs, settings, about=name_of(report))
+        write_error(error, outputs, settings, about=subject(report))
         raise
     for _, target, text in rendered:
         if target == "-":

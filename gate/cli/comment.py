@@ -81,9 +81,9 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
         return None
     from .. import publish
     from ..model import PolicyName, Verdict
-    from ._place import name_of
+    from ._place import subject
 
-    about = name_of(report) or PolicyName(None, "", None)
+    about = subject(report) or PolicyName(None, "", None)
     green = getattr(report, "verdict", None) == Verdict.PASS
     job = _job() if options["job"] is None else options["job"]
     post = publish.Post(markdown, job, options["key"], about.path, about.name, about.profile, green)
