@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Load, Requests, Summary
+from ..model import Aggregate, Counts, Doubt, Evidence, Floats, Gaps, Load, Requests, Summary, Why
 from . import clocks, tables
 from .ladders import ladder
 from .settle import refuse_repetitions
@@ -203,6 +203,14 @@ def asked(doc: Doc, attempted: int) -> int | None:
         why = f"contradicts itself: {attempted} requests of {prompts} prompts"
         raise doc.source.fail(why, f"{doc.at}.num_prompts", WHOLE)
     return prompts
+
+
+def unasked(doc: Doc) -> tuple[Doubt, ...]:
+    """A doubt where `num_prompts`, which the tool always writes, is gone."""
+    if doc.count("num_prompts") is not None:
+        return ()
+    why = f"the file does not say how many prompts were to be sent (`num_prompts`); {WHOLE}"
+    return (Doubt(Why.COUNTS_UNKNOWN, ("attempted",), why),)
 
 
 def counts_without_failed(doc: Doc) -> tuple[int, Counts, list[str]]:

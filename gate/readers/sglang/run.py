@@ -51,7 +51,8 @@ def _line(doc: Doc) -> Told:
     stated = _bench.summaries(_bench.statistics(doc, "_ms"), 1000)
     # Rows of embeddings have a TTFT of 0, no gap and the requested length: only the statistics hold E2E.
     embeds = "embedding" in (doc.text("backend") or "")
-    told = _aggregate(doc, stated, embeds) if embeds or "ttfts" not in doc else _detailed(doc, stated)
+    arrays = not embeds and doc.fields.keys() & {"ttfts", "itls", "output_lens", "errors"}
+    told = _detailed(doc, stated) if arrays else _aggregate(doc, stated, embeds)
     share, bounds = doc.number("slo_attainment"), doc.get("goodput_slos_ms", dict[str, float])
     if share is not None and bounds:
         shown = ", ".join(f"{name} {value:g} ms" for name, value in bounds.items())

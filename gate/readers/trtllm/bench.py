@@ -35,6 +35,7 @@ _DEFINITIONS = {
 }
 _SAME = 1e-6  # relative; a report is computed from the very rows
 
+_UNSEEN = -1  # a first token of a run without streaming
 _Ns = Annotated[float, msgspec.Meta(ge=-1, le=1e21)] | None
 
 
@@ -42,7 +43,7 @@ class _Row(msgspec.Struct):
     """Nanoseconds; -1 for a first token that was not seen."""
 
     start_timestamp: _Ns
-    end_to_end_latency: _Ns
+    end_to_end_latency: Annotated[float, msgspec.Meta(ge=-1, le=1e21)]
     first_token_timestamp: _Ns = None
     time_to_first_token: _Ns = None
     num_input_tokens: tables.Tokens = None
@@ -64,7 +65,7 @@ def requests(source: Source) -> Told:
     rows = _decoded(source)
     if not rows:
         raise source.fail("holds no requests", hint=_bench.WHOLE)
-    streamed = any((row.first_token_timestamp or -1) >= 0 for row in rows)
+    streamed = any(row.first_token_timestamp != _UNSEEN for row in rows)
     table = tables.table(
         rows,
         errors=(False for _ in rows),

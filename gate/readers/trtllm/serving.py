@@ -22,7 +22,7 @@ def decode(doc: Doc) -> Told:
     if never:
         named = {"e2e": named.get("e2e", {})}  # the tool's TPOT contains the -1 s
     stated = _bench.summaries(named, 1000)
-    if "ttfts" in doc or "e2els" in doc:
+    if doc.fields.keys() & {"ttfts", "e2els", "itls"}:
         # A failed row may have a real TTFT: only its error and its tokens say so.
         rows = _bench.rows(doc, "e2els", _DETAIL, _NEVER_S)
         never = never or rows.table.ttft_s is None
@@ -37,4 +37,5 @@ def decode(doc: Doc) -> Told:
         streamed=False if never else None,
         stream_with=_STREAM,
         percentiles_with=_NAME_IT,
+        doubts=_bench.unasked(doc),
     )

@@ -59,13 +59,16 @@ def _told(doc: Doc) -> Told:
         e2e["mean"], e2e["median"] = e2e["median"], e2e["mean"]
         notes.append("mean and median E2E are swapped in files of vLLM 0.6: swapped back")
     stated = _bench.summaries(named, 1000)
-    told = _detailed(doc, stated, notes) if "ttfts" in doc else _aggregate(doc, stated, notes)
+    told = (
+        _detailed(doc, stated, notes) if "ttfts" in doc or "itls" in doc else _aggregate(doc, stated, notes)
+    )
     told = replace(
         told,
         version=_first(doc, "vllm_version", "tool_version", "version"),
         hardware=_first(doc, "hardware", "gpu"),
         tokenizer=doc.text("tokenizer_id"),
         percentiles_with=_NAME_IT,
+        doubts=_bench.unasked(doc),
         stream_with="measure a streaming endpoint, with ttft in --percentile-metrics",
     )
     if doc.text("ramp_up_strategy"):

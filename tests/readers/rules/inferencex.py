@@ -71,6 +71,8 @@ def no_tokens(folder: Path) -> None:
     tokens(None)(folder)
 
 
+MEANS = frozenset(("median_ttft", "mean_ttft", "mean_tpot", "mean_e2el"))
+
 KINDS = {
     "agentic rows": Form(
         write("agg_x.json", AGENTIC),
@@ -90,6 +92,7 @@ KINDS = {
             "repetitions: in a second row of a list": beside(aggregation_method="median"),
         },
         NO_ROWS,
+        MEANS | {"duration_seconds"},
     ),
     "experiment in seconds": Form(
         write("result.json", EXPERIMENT),
@@ -101,5 +104,6 @@ KINDS = {
             "failed": put(completed=N - N // 3),
         },
         NO_ROWS,
+        MEANS | {"good_completed"},
     ),
 }

@@ -7,9 +7,11 @@ from tests.readers.rules.forks import (
     ARRAYS,
     DETAILED,
     JUDGES,
+    MEANS,
     NEVER,
     NO_ROWS,
     TOKENS,
+    TOTALS,
     Document,
     N,
     aggregate,
@@ -50,6 +52,7 @@ KINDS = {
             "summary alone": without(*ARRAYS, completed=N - N // 3),
         },
         {**NEVER, "lost rows": NO_PROMPTS},
+        TOTALS | {"mean_e2e_latency_ms", "total_output_tokens_retokenized", "max_concurrency"},
     ),
     "aggregate with `--goodput`": Form(
         write("result.jsonl", {**HEAD, **SENT}),
@@ -64,5 +67,6 @@ KINDS = {
             "several loads: without a rate": second(("request_rate",), max_concurrency=16),
         },
         {**NO_ROWS, "lost rows": NO_PROMPTS},
+        MEANS | {"mean_e2e_latency_ms", "total_output_tokens"},
     ),
 }

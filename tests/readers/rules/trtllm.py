@@ -12,9 +12,11 @@ from tests.readers.rules.forks import (
     ARRAYS,
     DETAILED,
     JUDGES,
+    MEANS,
     NEVER,
     NO_ROWS,
     TOKENS,
+    TOTALS,
     Document,
     N,
     aggregate,
@@ -143,6 +145,7 @@ KINDS = {
             "summary alone": without(*ARRAYS, completed=N - N // 3),
         },
         NEVER,
+        TOTALS,
     ),
     "served, aggregate": Form(
         write("result.json", HEAD),
@@ -155,6 +158,7 @@ KINDS = {
             "not streamed: by its sign": put(**NEVER_STREAMED),
         },
         NO_ROWS,
+        MEANS,
     ),
     "trtllm-bench requests": Form(
         write("requests.json", [request(number) for number in range(N)]),
@@ -207,6 +211,7 @@ KINDS = {
             "repetitions": put(aggregated_repetitions=3),
         },
         {**NOT_KEPT, **IN_PROCESS},
+        frozenset(("average", "request_latency_percentiles_ms")),
     ),
     "LLM API records": Form(
         write("records.json", {"model": "m", "num_requests": N, "records": [record(n) for n in range(N)]}),

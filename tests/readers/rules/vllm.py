@@ -7,9 +7,11 @@ from tests.readers.rules.forks import (
     ARRAYS,
     DETAILED,
     JUDGES,
+    MEANS,
     NEVER,
     NO_ROWS,
     TOKENS,
+    TOTALS,
     Document,
     N,
     aggregate,
@@ -40,6 +42,9 @@ FAILED = {"completed": N - N // 3, "failed": N // 3}
 EVERY = {"completed": 0, "failed": N, "total_output_tokens": 0}
 
 
+WAITED = {"queue_times", "request_rate"}  # the client's cap, under an open loop
+
+
 def detailed(e2e: str) -> Form:
     breaks = {
         **DETAILED,
@@ -49,7 +54,9 @@ def detailed(e2e: str) -> Form:
         "several loads: in bursts": second(max_concurrency=None),
         "summary alone": without(*ARRAYS, "failed", completed=N - N // 3),
     }
-    return Form(write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER)
+    return Form(
+        write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER, TOTALS | WAITED
+    )
 
 
 KINDS = {
@@ -69,5 +76,6 @@ KINDS = {
             "several loads: without a rate": second(("request_rate",), max_concurrency=16),
         },
         NO_ROWS,
+        MEANS,
     ),
 }
