@@ -7,13 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Bools, Counts, Floats, Load, Requests, Summary
+from ...model import Aggregate, Bools, Counts, Doubt, Floats, Load, Requests, Summary, Why
 from .. import bench_serving as _bench
 from ..source import Doc, Source
 from ..told import Told
 from . import DEFINITIONS, FAILURE, NAME, OTHERS, PYTORCH, is_sweep_table
 
 _QUEUED_S = 0.01  # a mean wait for the client cap worth telling
+_QUEUED = (
+    "requests waited {:.3g} s on average for the client's cap of {} before they were sent; TTFT and E2E do"
+    " not contain that, and the server did not see the stated rate"
+)
 _DENSE = 1001  # order statistics of E2E kept from `latencies`
 _HAIR = 1e-9  # percent
 _SHOWN = (50.0, 90.0, 95.0, 99.0, 99.9)  # percentiles people look at, as the tool would state them
@@ -75,7 +79,13 @@ def _told(doc: Doc) -> Told:
         ends = f"{doc.text('ramp_up_start_rps')} to {doc.text('ramp_up_end_rps')} req/s"
         note = f"the request rate ramps up from {ends}: no single load point"
         told = replace(told, load=Load(burst=True), notes=(*told.notes, note))
-    return replace(told, notes=(*told.notes, *_queue_note(doc, told.load)))
+    wait_s = _wait_s(doc, told.load)
+    if wait_s < _QUEUED_S or told.load is None:
+        return told
+    note = _QUEUED.format(wait_s, told.load.cap)
+    # Of rows evaluate holds the wait against the policy's bound.
+    doubt = (Doubt(Why.WAITED, ("ttft", "e2e"), note),) if isinstance(told.evidence, Aggregate) else ()
+    return replace(told, notes=(*told.notes, note), doubts=(*told.doubts, *doubt))
 
 
 def _first(doc: Doc, *keys: str) -> str | None:
@@ -182,17 +192,10 @@ def _dense(values: Floats) -> Summary:
     return Summary(tuple(pairs), float(values.mean()), float(ordered[0]), float(ordered[-1]), len(values))
 
 
-# ---- notes --------------------------------------------------------------------------------
-
-
-def _queue_note(doc: Doc, load: Load | None) -> list[str]:
-    """An open loop that a client cap turned into a closed one: the wait is in no latency."""
+def _wait_s(doc: Doc, load: Load | None) -> float:
+    """Mean wait for the client's cap, which turns an open loop into a closed one, in seconds."""
     waits_s = doc.floats("queue_times")
-    if load is None or load.request_rate is None or load.cap is None or waits_s is None or not len(waits_s):
-        return []
-    if (wait_s := float(np.nanmean(waits_s))) < _QUEUED_S:
-        return []
-    return [
-        f"requests waited {wait_s:.3g} s on average for the client's cap of {load.cap} before they were "
-        "sent; TTFT and E2E do not contain that, and the server did not see the stated rate"
-    ]
+    if load is None or load.request_rate is None or load.cap is None or waits_s is None:
+        return 0.0
+    known = waits_s[np.isfinite(waits_s)]
+    return float(known.mean()) if len(known) else 0.0
