@@ -61,16 +61,30 @@ def columns(items: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 def apply(run: Run, stated: Mapping[str, str]) -> Run:
     """The run with what was stated. Raises InputError where the file says otherwise."""
+    hint = "state only what the file cannot hold"
     facts: dict[str, Any] = {key: value for key, value in stated.items() if key in _FACTS}
-    for key, value in facts.items():
-        said = getattr(run, key)
-        if said is not None and said != value:
-            raise _contradiction(run, key, value, said)
-    load = _load(stated)
-    if load is not None and run.load is not None and not _same(run.load, load):
-        raise _contradiction(run, "the load", str(load), str(run.load))
-    named = frozenset(facts) | ({"load"} if load is not None and run.load is None else frozenset())
-    return replace(run, **facts, load=run.load or load, stated=named)
+    missing = added(run, {**facts, "load": _load(stated)}, "--set says", "the file", run.input, hint)
+    return replace(run, **missing, stated=frozenset(facts) | (missing.keys() & {"load"}))
+
+
+def added(run: Run, facts: Mapping[str, Any], says: str, other: str, where: str, hint: str) -> dict[str, Any]:
+    """Those of these facts (None: not known) that the run does not state.
+
+    Raises InputError where it states another one: `says` and `other` name the two that disagree.
+    """
+    missing = {}
+    for name, value in facts.items():
+        known = getattr(run, name)
+        if value is None or known == value:
+            continue
+        by = " (stated by the caller)" if name in run.stated else ""
+        if known is None:
+            missing[name] = value
+        elif name != "load":
+            raise InputError(f'{says} {name} is "{value}", {other} says "{known}"{by}', where, hint)
+        elif (value.concurrency, value.request_rate) != (known.concurrency, known.request_rate):
+            raise InputError(f"{says} the load is {value}, {other} says {known}{by}", where, hint)
+    return missing
 
 
 def _load(stated: Mapping[str, str]) -> Load | None:
@@ -87,15 +101,3 @@ def _load(stated: Mapping[str, str]) -> Load | None:
         except ValueError as error:
             raise UsageError(str(error), "--set request_rate") from None
     return None
-
-
-def _same(said: Load, stated: Load) -> bool:
-    return (said.concurrency, said.request_rate) == (stated.concurrency, stated.request_rate)
-
-
-def _contradiction(run: Run, key: str, value: str, said: object) -> InputError:
-    return InputError(
-        f'--set says {key} is "{value}", the file says "{said}"',
-        run.input,
-        "state only what the file cannot hold",
-    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ..errors import InputError
 from ..model import Load, Run
+from .facts import added
 from .files import STDIN
 
 SUFFIX = ".slo.json"
@@ -26,11 +26,6 @@ class _Result(msgspec.Struct):
     sha256: str | None = None
 
 
-class _Load(msgspec.Struct):
-    concurrency: int | None = None
-    request_rate: float | None = None
-
-
 class _Client(msgspec.Struct):
     machine_busy: float | None = None
     event_loop_lag_p99_s: float | None = None
@@ -43,7 +38,7 @@ class _Sidecar(msgspec.Struct):
     tool_version: str | None = None
     model: str | None = None
     hardware: str | None = None
-    load: _Load | None = None
+    load: Load | None = None
     result: _Result | None = None
     client: _Client | None = None
     columns: dict[str, str] = {}  # of home-made rows: our column -> the file's name for it
@@ -70,24 +65,10 @@ def apply(run: Run) -> Run:
     said = _decoded(path)
     if said.result is not None and said.result.sha256 not in (None, run.sha256):
         raise InputError("the sidecar was written for other content than the file holds", str(path), _HINT)
-    facts: dict[str, Any] = {}
-    for name in _FACTS:
-        value, known = getattr(said, name), getattr(run, name)
-        if value is not None and known is not None and value != known:
-            raise InputError(
-                f'the sidecar says {name} is "{value}", the result says "{known}"', str(path), _HINT
-            )
-        if value is not None and known is None:
-            facts[name] = value
-    load = _load(said.load, path)
-    if load is not None and run.load is None:
-        facts["load"] = load
-    elif load is not None and run.load is not None and not _same_load(load, run.load):
-        by = " (stated by the caller)" if "load" in run.stated else ""
-        why = f"the sidecar says the load is {load}, the result says {run.load}{by}"
-        raise InputError(why, str(path), _HINT)
-    stated = run.stated | facts.keys() - {"session"}
-    return replace(run, **facts, stated=stated, notes=(*run.notes, *_notes(said)))
+    facts = {name: getattr(said, name) for name in _FACTS} | {"load": _load(said.load, path)}
+    missing = added(run, facts, "the sidecar says", "the result", str(path), _HINT)
+    stated = run.stated | missing.keys() - {"session"}
+    return replace(run, **missing, stated=stated, notes=(*run.notes, *_notes(said)))
 
 
 def _decoded(path: Path) -> _Sidecar:
@@ -105,31 +86,20 @@ def _decoded(path: Path) -> _Sidecar:
     return said
 
 
-def _load(said: _Load | None, path: Path) -> Load | None:
+def _load(said: Load | None, path: Path) -> Load | None:
     """The load the command was told."""
-    if said is None or (said.concurrency is None and said.request_rate is None):
-        return None
-    number = said.concurrency if said.concurrency is not None else said.request_rate
-    one = said.concurrency is None or said.request_rate is None
-    if not one or number is None or not 0 < number < float("inf"):
+    numbers = [n for n in (said.concurrency, said.request_rate) if n is not None] if said else []
+    if len(numbers) > 1 or not all(0 < number < float("inf") for number in numbers):
         raise InputError("a load is one positive concurrency or request rate", str(path), _HINT)
-    return Load(said.concurrency, said.request_rate)
-
-
-def _same_load(said: Load, known: Load) -> bool:
-    return (said.concurrency, said.request_rate) == (known.concurrency, known.request_rate)
+    return Load(said.concurrency, said.request_rate) if said and numbers else None
 
 
 def _notes(said: _Sidecar) -> list[str]:
     """Words without numbers, so that runs share them."""
     found = [note[:_MOST_CHARACTERS] for note in said.notes[:_MOST_NOTES]]
-    client = said.client
-    if client is not None and client.machine_busy is not None and client.machine_busy > BUSY:
+    client = said.client or _Client()
+    if (client.machine_busy or 0) > BUSY:
         found.append("the client's machine was busy (over 90 % of its cores): it may have measured itself")
-    if (
-        client is not None
-        and client.event_loop_lag_p99_s is not None
-        and client.event_loop_lag_p99_s > LATE_S
-    ):
+    if (client.event_loop_lag_p99_s or 0) > LATE_S:
         found.append("timers on the client's machine fired over 20 ms late: latencies may hold that delay")
     return found
