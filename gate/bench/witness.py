@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import GateError
-from ..readers.prometheus.engines import Labels
+from ..readers.prometheus.engines import Series
 from ..readers.prometheus.scrapes import Scrape, Wanted, from_text
 from ..readers.source import Source
 
@@ -35,12 +35,12 @@ _CREATED = frozenset(f"{name}_created" for name in _FINISHED)
 _START = "process_start_time_seconds"
 
 
-class _Series(Wanted, frozen=True, eq=False):
+class _Counters(Wanted, frozen=True, eq=False):
     """The counters that are compared, and when the processes began."""
 
-    def takes(self, name: str, labels: Labels) -> bool:
-        """Whether the series is read."""
-        return name == _START or name in _CREATED or name.removesuffix("_total") in _COUNTERS
+    def takes(self, series: Series) -> bool:
+        """Whether it is read."""
+        return series.name in (_START, *_CREATED) or series.name.removesuffix("_total") in _COUNTERS
 
 
 class WitnessError(GateError):
@@ -73,7 +73,7 @@ def scrape(url: str, path: Path) -> Scrape:
         raise WitnessError(f"the server's metrics cannot be read: HTTP {answer.status}", url)
     path.write_bytes(gzip.compress(body, 6))
     try:
-        found = from_text(Source(path, url), _Series())
+        found = from_text(Source(path, url), _Counters())
     except GateError as error:
         raise WitnessError(f"the server's metrics cannot be read: {error.message}", url) from None
     if len(found) != 1 or not (found[0].values or found[0].starts):
@@ -97,21 +97,21 @@ def _restarted(before: Scrape, after: Scrape) -> str:
             return "a server process is gone"
         if after.starts[process] != began:
             return "the server restarted"
-    for key, value in before.values.items():
-        if key not in after.values:
-            return f"{key[0]} is gone from the server's metrics, as after a restart"
-        now = after.values[key]
-        if now != value if key[0] in _CREATED else now < value:
-            return f"{key[0]} began anew, as after a restart"
+    for series, value in before.values.items():
+        if series not in after.values:
+            return f"{series.name} is gone from the server's metrics, as after a restart"
+        now = after.values[series]
+        if now != value if series.name in _CREATED else now < value:
+            return f"{series.name} began anew, as after a restart"
     return ""
 
 
 def _change(before: Scrape, after: Scrape, names: tuple[str, ...]) -> float | None:
     """The growth of the first of these counters that the server has, over all labels."""
     for name in names:
-        keys = [key for key in after.values if key[0].removesuffix("_total") == name]
-        if keys:
-            return sum(after.values[key] - before.values.get(key, 0.0) for key in keys)
+        known = [series for series in after.values if series.name.removesuffix("_total") == name]
+        if known:
+            return sum(after.values[series] - before.values.get(series, 0.0) for series in known)
     return None
 
 

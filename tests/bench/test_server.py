@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gate.bench.witness import Seen, WitnessError, compare, notes, scrape
+from gate.readers.prometheus.engines import Series
 from gate.readers.prometheus.scrapes import Scrape
 
 from .conftest import Session, client
@@ -145,9 +146,9 @@ def seen(
     def look(values: dict[str, float], start: float | None) -> Scrape:
         found = Scrape(None)  # type: ignore[arg-type]
         for name, value in values.items():
-            found.put((name, None, ()), value)
+            found.put(Series(name), value)
         if start is not None:
-            found.put(("process_start_time_seconds", None, ()), start)
+            found.put(Series("process_start_time_seconds"), start)
         return found
 
     return compare(look(before, starts[0] if starts else None), look(after, starts[1] if starts else None))

@@ -6,12 +6,13 @@ Names are compared with `:` and `.` as `_`, because relabelling and OpenTelemetr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property
 
 from msgspec import Struct
 
 Labels = tuple[tuple[str, str], ...]  # sorted, without `le`
-
+Group = tuple[str, str | None, str]  # engine, model, half of a disaggregated deployment
+COUNTERS = ("finished", "succeeded", "failed", "tokens")  # of requests, and of output tokens
 GOOD_REASONS = frozenset({"stop", "length", "repetition", "tool_calls"})
 _MODEL_LABELS = ("model_name", "model", "gen_ai_request_model", "gen_ai_response_model")
 _SUFFIXES = ("_bucket", "_sum", "_count", "_created")
@@ -25,13 +26,13 @@ class Engine(Struct, frozen=True, eq=False):
     histograms: Mapping[str, str]  # family -> metric; also "length" and the older "itl_old", "tpot_old"
     finished: str = ""  # counter of finished requests, whatever became of them
     succeeded: str = ""  # counter of good ones, or by finished_reason
-    failed: tuple[str, ...] = ()  # counters of requests that failed
+    failed: str = ""  # counter of requests that failed
     within_finished: bool = False  # failed ones are counted as finished too
     tokens: str = ""
     scale: float = 1.0  # seconds a unit of `le`
     floored: bool = False  # values are floored to whole units: le=100 counts what is under 101
-    definitions: Mapping[str, str] | None = None
-    no_metric: Mapping[str, str] | None = None  # metric -> why it is not judged whatever is there
+    definitions: Mapping[str, str] = {}
+    no_metric: Mapping[str, str] = {}  # metric -> why it is not judged whatever is there
 
 
 _SGLANG_ITL = (
@@ -75,7 +76,7 @@ ENGINES: tuple[Engine, ...] = (
             "sglang_e2e_request_latency_seconds": "e2e",
         },
         finished="sglang_num_requests",
-        failed=("sglang_num_aborted_requests",),
+        failed="sglang_num_aborted_requests",
         within_finished=True,
         tokens="sglang_generation_tokens",
         definitions={
@@ -95,7 +96,7 @@ ENGINES: tuple[Engine, ...] = (
             "trtllm_e2e_request_latency_seconds": "e2e",
         },
         succeeded="trtllm_request_success",
-        failed=("trtllm_request_error",),
+        failed="trtllm_request_error",
         tokens="trtllm_generation_tokens",
         definitions={
             "ttft": "time_to_first_token_seconds: arrival to first token; a value of 0 is not observed",
@@ -108,7 +109,7 @@ ENGINES: tuple[Engine, ...] = (
         "Triton Inference Server",
         {"nv_inference_first_response_histogram_ms": "ttft"},
         succeeded="nv_inference_request_success",
-        failed=("nv_inference_request_failure",),
+        failed="nv_inference_request_failure",
         scale=1e-3,
         floored=True,
         definitions={"ttft": "first_response_histogram_ms: arrival to first response, floored to whole ms"},
@@ -144,10 +145,8 @@ def _table() -> dict[str, Part]:
         for family, metric in engine.histograms.items():
             for name in (family, f"{family}_seconds") if engine.name == "otel" else (family,):
                 parts |= {f"{name}{end}": Part(engine, end[1:], metric) for end in _SUFFIXES}
-        counters = {engine.finished: "finished", engine.succeeded: "succeeded", engine.tokens: "tokens"}
-        counters |= dict.fromkeys(engine.failed, "failed")
-        for name, role in counters.items():
-            if name:
+        for role in COUNTERS:
+            if name := getattr(engine, role):
                 parts |= {name: Part(engine, role), f"{name}_total": Part(engine, role)}
                 parts[f"{name}_created"] = Part(engine, "created")
     return parts
@@ -162,46 +161,77 @@ def canonical(name: str) -> str:
     return name.replace(":", "_").replace(".", "_")
 
 
-@lru_cache(maxsize=4096)
-def part(name: str, labels: Labels) -> Part | None:
-    """What the series of that canonical name is, None when no engine writes it.
+class Series(Struct, frozen=True, dict=True):  # dict: what it is is looked up once
+    """One series: canonical name, the upper edge of a bucket, the other labels by name."""
 
-    TensorRT-LLM before 1.1 wrote its names without a prefix; its engine_type label tells them.
-    """
-    if name in _BARE_TRTLLM and any(key == "engine_type" for key, _ in labels):
-        name = f"trtllm_{name}"
-    return _PARTS.get(name)
+    name: str
+    le: float | None = None
+    labels: Labels = ()
+
+    @cached_property
+    def named(self) -> Mapping[str, str]:
+        """The labels."""
+        return dict(self.labels)
+
+    @cached_property
+    def part(self) -> Part | None:
+        """What it is, None when no engine writes it.
+
+        TensorRT-LLM before 1.1 wrote its names without a prefix; its engine_type label tells them.
+        """
+        bare = self.name in _BARE_TRTLLM and "engine_type" in self.named
+        return _PARTS.get(f"trtllm_{self.name}" if bare else self.name)
+
+    @cached_property
+    def model(self) -> str | None:
+        """The model it is about."""
+        return next((self.named[key] for key in _MODEL_LABELS if self.named.get(key)), None)
+
+    @cached_property
+    def group(self) -> Group | None:
+        """Whose it is; None when no engine writes it."""
+        role = self.named.get("engine_type", "")
+        half = role if role in ("prefill", "decode") else ""
+        return (self.part.engine.name, self.model, half) if self.part else None
+
+    @property
+    def target(self) -> Labels:
+        """Which process was scraped; empty for a plain exposition, which is one process."""
+        return tuple(pair for pair in self.labels if pair[0] in ("instance", "pod"))
+
+    @property
+    def of_errors(self) -> bool:
+        """OpenTelemetry keeps the latencies of failed requests apart."""
+        return bool(self.named.get("error_type"))
+
+    @property
+    def not_streamed(self) -> bool:
+        """Whether SGLang marks the requests as not streamed."""
+        return self.named.get("is_streaming", self.named.get("stream", "")).lower() == "false"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts failed requests: by its name, a bad finished_reason, or an OTel error.type."""
+        role, reason = self.part.role if self.part else "", self.named.get("finished_reason")
+        bad = role == "succeeded" and reason is not None and reason not in GOOD_REASONS
+        return role == "failed" or self.of_errors or bad
+
+    def is_of(self, role: str, metric: str = "") -> bool:
+        """Whether it is that part of a metric's histogram, or that counter."""
+        return self.part is not None and (self.part.role, self.part.metric) == (role, metric)
+
+    @property
+    def family(self) -> str:
+        """The name without what tells its parts apart."""
+        family = self.name
+        for end in (*_SUFFIXES, "_total"):
+            family = family.removesuffix(end)
+        return family
+
+    def __str__(self) -> str:
+        return self.family + of_process(self.target)
 
 
-@lru_cache(maxsize=4096)
-def model(labels: Labels) -> str | None:
-    """The model a series is about."""
-    named = dict(labels)
-    return next((named[key] for key in _MODEL_LABELS if named.get(key)), None)
-
-
-@lru_cache(maxsize=4096)
-def half(labels: Labels) -> str:
-    """`prefill` or `decode` for a worker of a disaggregated deployment, else empty."""
-    role = dict(labels).get("engine_type", "")
-    return role if role in ("prefill", "decode") else ""
-
-
-def target(labels: Labels) -> Labels:
-    """Which process was scraped; empty for a plain exposition, which is one process."""
-    return tuple(pair for pair in labels if pair[0] in ("instance", "pod"))
-
-
-def failed_series(found: Part, labels: Labels) -> bool:
-    """Whether the series is about failed requests: a bad finished_reason, or an OTel error.type."""
-    named = dict(labels)
-    if found.role == "failed" or named.get("error_type"):
-        return True
-    reason = named.get("finished_reason")
-    return found.role == "succeeded" and reason is not None and reason not in GOOD_REASONS
-
-
-def not_streamed(labels: Labels) -> bool:
-    """Whether SGLang marks the requests as not streamed."""
-    named = dict(labels)
-    return named.get("is_streaming", named.get("stream", "")).lower() == "false"
+def of_process(process: Labels) -> str:
+    """As messages name it, behind what it did."""
+    return " of " + ", ".join(value for _, value in process) if process else ""

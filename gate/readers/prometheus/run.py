@@ -14,9 +14,9 @@ from ...model import METRICS, Buckets, Counts, Doubt, Histogram, Load, Summary, 
 from ..source import Source
 from ..told import Told
 from . import engines, scrapes, windows
-from .engines import Labels
+from .engines import Group, Labels, Series
 from .scrapes import WHOLE, Scrape
-from .windows import Group, Window
+from .windows import Window
 
 _HINT = "scrape /metrics of vLLM, SGLang, TensorRT-LLM, Triton or an OpenTelemetry GenAI server"
 _EVERY = (*METRICS, "error_rate")
@@ -128,16 +128,16 @@ def _windows(series: Sequence[Scrape]) -> Iterator[tuple[Source, Told]]:
 def _check(scrape: Scrape) -> None:
     """Raises InputError when the buckets of a histogram contradict one another or its count."""
     curves: dict[tuple[str, Labels], dict[float, float]] = {}
-    for (name, le, labels), value in scrape.values.items():
-        if le is not None:
-            curves.setdefault((name.removesuffix("_bucket"), labels), {})[le] = value
+    for series, value in scrape.values.items():
+        if series.le is not None:
+            curves.setdefault((series.name.removesuffix("_bucket"), series.labels), {})[series.le] = value
     for (family, labels), curve in curves.items():
         edges = sorted(curve)
         if edges[-1] != np.inf:
             raise scrape.source.fail(f"{family} has no bucket without an upper edge (le=+Inf)", hint=WHOLE)
         if any(curve[high] < curve[low] for low, high in pairwise(edges)):
             raise scrape.source.fail(f"contradicts itself: the buckets of {family} fall", hint=WHOLE)
-        count = scrape.values.get((f"{family}_count", None, labels), curve[np.inf])
+        count = scrape.values.get(Series(f"{family}_count", None, labels), curve[np.inf])
         if count != curve[np.inf]:
             why = f"contradicts itself: {family} counts {count:g}, its buckets hold {curve[np.inf]:g}"
             raise scrape.source.fail(why, hint=WHOLE)
@@ -150,7 +150,7 @@ def _missing(windows: Sequence[Window]) -> list[int]:
     """
     left, found = 0, []
     for one in reversed(windows):
-        left += (one.attempted or 0) - one.completed - one.failed
+        left += (one.attempted or 0) - one.finished
         found.append(max(left, 0))
         left = min(left, 0)
     return found[::-1]
@@ -163,7 +163,7 @@ def _unattempted(windows: Sequence[Window], counter: str | None) -> str:
     if any(one.attempted is None for one in windows):
         return _ABSENT.format(counter)
     asked = sum(one.attempted or 0 for one in windows)
-    finished = sum(one.completed + one.failed for one in windows)
+    finished = sum(one.finished for one in windows)
     return _TOO_FEW.format(counter, asked, finished) if asked < finished * (1 - _TOLERANCE) else ""
 
 
@@ -174,7 +174,7 @@ def _load(windows: Sequence[Window]) -> Load | None:
     total = sum(length for length in lengths if length is not None)
     if None in lengths or total <= 0:
         return None
-    return Load(request_rate=sum(one.completed + one.failed for one in clean) / total, production=True)
+    return Load(request_rate=sum(one.finished for one in clean) / total, production=True)
 
 
 # ---- one window ---------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _told(
         load=load,
         duration_s=window.duration_s,
         date=_clock(begin if begin is not None else window.end.at)[:10] or None,
-        definitions=window.engine.definitions or {},
+        definitions=window.engine.definitions,
         streamed=False if 0 < n == off else None,
         stream_with="judge E2E, or ask for streams",
         stated={metric: Summary(mean=mean) for metric, mean in window.means_s.items()},
@@ -216,7 +216,7 @@ def _doubts(window: Window, group: Group, uncounted: str) -> Iterator[Doubt]:
         yield Doubt(Why.UNREADABLE, _EVERY, _HALF.format(group[2]))
     if uncounted:
         yield Doubt(Why.COUNTS_UNKNOWN, _EVERY, uncounted)
-    for metric, why in (window.engine.no_metric or {}).items():
+    for metric, why in window.engine.no_metric.items():
         yield Doubt(Why.DEFINITION, (metric,), why)
     if "tpot" not in window.buckets and window.old_tpot:
         yield Doubt(Why.DEFINITION, ("tpot",), engines.SGLANG_OLD_TPOT)
@@ -296,7 +296,7 @@ def _general(windows: Sequence[Window], busy: Sequence[Window]) -> tuple[str, ..
 def _when(window: Window) -> tuple[str, ...]:
     if window.begin is None or window.begin.at is None or window.end.at is None:
         return ()
-    rate = (window.completed + window.failed) / (window.end.at - window.begin.at)
+    rate = window.finished / (window.end.at - window.begin.at)
     seen = "" if window.refused else f", {rate:.4g} requests/s"
     return (f"window from {_clock(window.begin.at)} to {_clock(window.end.at)}{seen}",)
 

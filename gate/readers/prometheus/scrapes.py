@@ -15,10 +15,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..source import Source
-from .engines import Labels, canonical, part, target
+from .engines import Labels, Series, canonical
 
-Key = tuple[str, float | None, Labels]  # canonical name, le, the other labels
-Sample = tuple[Key, float, float | None]  # and the time in s since 1970
+Sample = tuple[Series, float, float | None]  # value, and the time in s since 1970
 
 _LINE = re.compile(
     r"(?P<name>[^\s{}\"#]*)(?:\s*\{(?P<labels>(?:[^\"{}]|\"(?:[^\"\\]|\\.)*\")*)\}\s*|\s+)"
@@ -45,15 +44,15 @@ class Scrape(Struct, eq=False):
 
     source: Source
     at: float | None = None  # s since 1970
-    values: dict[Key, float] = field(default_factory=dict)
+    values: dict[Series, float] = field(default_factory=dict)
     starts: dict[Labels, float] = field(default_factory=dict)  # when each process began, s since 1970
 
-    def put(self, key: Key, value: float) -> None:
+    def put(self, series: Series, value: float) -> None:
         """Take one sample in."""
-        if key[0] == _START:
-            self.starts[target(key[2])] = value
+        if series.name == _START:
+            self.starts[series.target] = value
         else:
-            self.values[key] = value
+            self.values[series] = value
 
 
 class Wanted(Struct, frozen=True, eq=False):
@@ -62,15 +61,15 @@ class Wanted(Struct, frozen=True, eq=False):
     counter: str | None = None
     matchers: Labels = ()
 
-    def takes(self, name: str, labels: Labels) -> bool:
-        """Whether the series is read at all."""
-        return name == _START or part(name, labels) is not None or self.counts(name, labels)
+    def takes(self, series: Series) -> bool:
+        """Whether it is read at all."""
+        return series.name == _START or series.part is not None or self.counts(series)
 
-    def counts(self, name: str, labels: Labels) -> bool:
+    def counts(self, series: Series) -> bool:
         """Whether it is the counter of attempted requests."""
-        if self.counter is None or name not in (self.counter, f"{self.counter}_total"):
+        if self.counter is None or series.name not in (self.counter, f"{self.counter}_total"):
             return False
-        return set(self.matchers) <= set(labels)
+        return set(self.matchers) <= set(series.labels)
 
 
 def wanted(source: Source) -> Wanted:
@@ -109,16 +108,16 @@ def from_text(source: Source, want: Wanted) -> list[Scrape]:
 def _expositions(source: Source, want: Wanted) -> Iterator[list[Sample]]:
     """Cut at `# EOF`, and where a family or an undated series comes a second time."""
     samples: list[Sample] = []
-    seen: set[str | Key] = set()  # families by name, undated series by key
+    seen: set[str | Series] = set()  # families by name, undated series
     begun = False
-    known: dict[tuple[str, str | None], Key | None] = {}
+    known: dict[tuple[str, str | None], Series | None] = {}
     for number, line in enumerate(bytes(source.data).decode("utf-8-sig", "replace").split("\n"), 1):
         line = line.strip()
         if not line or (line[0] == "#" and not line.startswith(("# TYPE ", "# EOF"))):
             continue
         end = line.startswith("# EOF")
         sample = None if line[0] == "#" else _sample(source, line, number, want, known)
-        mark: str | Key = "" if line[0] != "#" or end else line.split()[2] if line.count(" ") > 1 else ""
+        mark: str | Series = "" if line[0] != "#" or end else line.split()[2] if line.count(" ") > 1 else ""
         if sample and sample[2] is None:
             mark = sample[0]
         if begun and (end or mark in seen):
@@ -136,22 +135,22 @@ def _expositions(source: Source, want: Wanted) -> Iterator[list[Sample]]:
 def _looks(source: Source, samples: list[Sample]) -> Iterator[Scrape]:
     """One exposition is one look, unless it lists every series at several times (a backfill dump)."""
     times = [time for _, _, time in samples if time is not None]
-    if len({key for key, _, _ in samples}) == len(samples):
+    if len({series for series, _, _ in samples}) == len(samples):
         scrape = Scrape(source, max(times, default=None))
-        for key, value, _ in samples:
-            scrape.put(key, value)
+        for series, value, _ in samples:
+            scrape.put(series, value)
         yield scrape
         return
     looks: dict[float, Scrape] = {}
-    for key, value, time in samples:
+    for series, value, time in samples:
         if time is None:
-            raise source.fail(f"{key[0]} stands there twice, once without a time", hint=WHOLE)
-        looks.setdefault(time, Scrape(source, time)).put(key, value)
+            raise source.fail(f"{series.name} stands there twice, once without a time", hint=WHOLE)
+        looks.setdefault(time, Scrape(source, time)).put(series, value)
     yield from (looks[time] for time in sorted(looks))
 
 
 def _sample(
-    source: Source, line: str, number: int, want: Wanted, known: dict[tuple[str, str | None], Key | None]
+    source: Source, line: str, number: int, want: Wanted, known: dict[tuple[str, str | None], Series | None]
 ) -> Sample | None:
     """The sample of one line, None when the series is not read."""
     found = _LINE.fullmatch(line)
@@ -165,15 +164,15 @@ def _sample(
         if named is None:
             raise source.fail(f'its labels cannot be read: "{line[:60]}"', f"line {number}", WHOLE)
         try:
-            known[text] = _key(found["name"], dict(named), want)
+            known[text] = _series(found["name"], dict(named), want)
         except ValueError as error:
             raise source.fail(str(error), f"line {number}", WHOLE) from None
-    key = known[text]
-    if key is None:
+    series = known[text]
+    if series is None:
         return None
-    if why := _impossible(key, value):
+    if why := _impossible(series, value):
         raise source.fail(why, f"line {number}", WHOLE)
-    return key, value, time / 1000 if time is not None and time > _MILLISECONDS_FROM else time
+    return series, value, time / 1000 if time is not None and time > _MILLISECONDS_FROM else time
 
 
 def _number(text: str) -> float | None:
@@ -200,28 +199,26 @@ def _unescape(text: str) -> str:
     return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], text) if "\\" in text else text
 
 
-def _key(name: str, named: dict[str, str], want: Wanted) -> Key | None:
+def _series(name: str, named: dict[str, str], want: Wanted) -> Series | None:
     """The series, None when it is not read. Raises ValueError for a bucket without a sensible edge."""
     name = canonical(named.pop("", "") or named.pop("__name__", "") or name)
     edge = named.pop("le", None)
     labels = tuple(sorted((canonical(key), value) for key, value in named.items()))
-    if not want.takes(name, labels):
+    le = _number(edge or "") if name.endswith("_bucket") else None
+    series = Series(name, le, labels)
+    if not want.takes(series):
         return None
-    if not name.endswith("_bucket"):
-        return name, None, labels
-    le = _number(edge or "")
-    if le is None or isnan(le):
+    if name.endswith("_bucket") and (le is None or isnan(le)):
         raise ValueError(f"{name} has no edge: le={edge!r}")
-    return name, le, labels
+    return series
 
 
-def _impossible(key: Key, value: float) -> str:
+def _impossible(series: Series, value: float) -> str:
     """Why the value is none of its series: counts are whole and never negative; sums may be anything."""
-    if key[0].endswith(("_sum", "_created", _START)):
+    if series.name.endswith(("_sum", "_created", _START)):
         return ""
-    if not isfinite(value) or value < 0 or value > _COUNT_MAX or value != int(value):
-        return f"{key[0]} is no count: {value:g}"
-    return ""
+    whole = isfinite(value) and 0 <= value <= _COUNT_MAX and value == int(value)
+    return "" if whole else f"{series.name} is no count: {value:g}"
 
 
 def _time_in_name(source: Source) -> float | None:
@@ -240,7 +237,7 @@ def _time_in_name(source: Source) -> float | None:
 # ---- JSON ---------------------------------------------------------------------------------
 
 
-class _Series(Struct):
+class _Answer(Struct):
     metric: dict[str, str]
     values: list[tuple[float, str]] = []
     value: tuple[float, str] | None = None
@@ -249,7 +246,7 @@ class _Series(Struct):
 
 
 class _Data(Struct):
-    result: list[_Series] = []
+    result: list[_Answer] = []
 
 
 class _Kind(Struct, rename="camel"):
@@ -267,37 +264,37 @@ def from_json(source: Source, want: Wanted) -> list[Scrape]:
         raise source.fail(f"holds a {what}, not series over time", "$.data.resultType", RAW)
     data = source.doc.get("data", _Data)
     looks: dict[float, Scrape] = {}
-    for series in data.result if data else []:
-        _steps(source, series, want, looks)
+    for answer in data.result if data else []:
+        _steps(source, answer, want, looks)
     return [looks[time] for time in sorted(looks)]
 
 
-def _steps(source: Source, series: _Series, want: Wanted, looks: dict[float, Scrape]) -> None:
-    name = series.metric.get("__name__")
+def _steps(source: Source, answer: _Answer, want: Wanted, looks: dict[float, Scrape]) -> None:
+    name = answer.metric.get("__name__")
     if name is None:
         raise source.fail("holds the value of an expression, which has lost its name and counts", hint=RAW)
     try:
-        key = _key("", dict(series.metric), want)
+        series = _series("", dict(answer.metric), want)
     except ValueError as error:
         raise source.fail(str(error), "$.data.result", RAW) from None
-    steps = [*series.values, *([series.value] if series.value else [])]
+    steps = [*answer.values, *([answer.value] if answer.value else [])]
     for time, _ in steps:
         if not isfinite(time):
             raise source.fail("a sample has no time", "$.data.result", RAW)
         looks.setdefault(time, Scrape(source, time))  # a look is one even where this series is not read
-    native = series.histogram is not None or series.histograms is not None
-    if native and part(f"{canonical(name)}_count", ()) is not None:
+    native = answer.histogram is not None or answer.histograms is not None
+    if native and Series(f"{canonical(name)}_count").part is not None:
         raise source.fail(f"{name} is a native histogram, whose buckets are not read", hint=_CLASSIC)
-    if key is None:
+    if series is None:
         return
     for time, text in steps:
         value = _number(text)
         if value is not None and isnan(value):
             continue  # a stale marker: the series was gone at that time
-        why = f'{name} is no number: "{text}"' if value is None else _impossible(key, value)
+        why = f'{name} is no number: "{text}"' if value is None else _impossible(series, value)
         if value is None or why:
             raise source.fail(why, f"$.data.result, at {time:.0f}", RAW)
-        looks[time].put(key, value)
+        looks[time].put(series, value)
 
 
 _CLASSIC = "scrape classic histograms as well (always_scrape_classic_histograms: true)"

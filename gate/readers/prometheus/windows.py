@@ -6,17 +6,16 @@ the window is refused as a whole. Buckets of replicas are added up before anythi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from msgspec import Struct, field
 
 from ...model import METRICS, Buckets
-from . import engines
-from .engines import Engine, Labels, Part
-from .scrapes import Key, Scrape, Wanted
+from .engines import COUNTERS, ENGINES, Engine, Group, Labels, Series, of_process
+from .scrapes import Scrape, Wanted
 
-Group = tuple[str, str | None, str]  # engine, model, half of a disaggregated deployment
+Grown = Mapping[Series, float]  # later minus earlier
 _METRICS = {"itl": "itl_old"}  # the older name stands in where the newer is missing
 
 
@@ -43,6 +42,11 @@ class Window(Struct, eq=False):
     refused: str = ""
 
     @property
+    def finished(self) -> int:
+        """Requests, well or not."""
+        return self.completed + self.failed
+
+    @property
     def duration_s(self) -> float | None:
         """Between the scrapes, where both have a time."""
         if self.begin is None or self.begin.at is None or self.end.at is None:
@@ -52,196 +56,133 @@ class Window(Struct, eq=False):
     @property
     def quiet(self) -> bool:
         """Nothing was asked and nothing happened."""
-        return not (self.refused or self.completed or self.failed or self.attempted)
+        return not (self.refused or self.finished or self.attempted)
 
 
 def groups(scrapes: Iterable[Scrape]) -> list[Group]:
     """Every engine and model seen in any of the scrapes, in order of appearance."""
-    found: dict[Group, None] = {}
-    for scrape in scrapes:
-        for name, _, labels in scrape.values:
-            part = engines.part(name, labels)
-            if part is not None and part.role == "bucket" and part.metric not in ("length",):
-                found[part.engine.name, engines.model(labels), engines.half(labels)] = None
-    return list(found)
+    known = (series for scrape in scrapes for series in scrape.values)
+    of_latencies = (s.group for s in known if s.le is not None and s.part and s.part.metric != "length")
+    return list(dict.fromkeys(group for group in of_latencies if group))
 
 
 def between(begin: Scrape | None, end: Scrape, group: Group, want: Wanted, *, alone: bool) -> Window:
     """What `group` did; `alone`: it is the only one, so a counter without a model is about it."""
-    engine = next(one for one in engines.ENGINES if one.name == group[0])
+    engine = next(one for one in ENGINES if one.name == group[0])
     window = Window(engine, begin, end)
     try:
-        earlier = _of(begin, group) if begin is not None else {}
-        later = _of(end, group)
-        _same_start(begin, end, earlier, later)
-        series = _named_series(_change(begin, end, earlier, later))
-        _outcomes(window, series)
-        _histograms(window, series)
+        grown = _grown(begin, end, lambda series: series.group == group)
+        _outcomes(window, grown)
+        _histograms(window, grown)
         if want.counter is not None:
-            window.attempted = _attempted(begin, end, group, want, alone)
+            window.attempted = _attempted(_grown(begin, end, want.counts), group, alone)
     except Refused as why:
         return Window(engine, begin, end, refused=str(why))
     return window
 
 
-def _of(scrape: Scrape, group: Group) -> dict[Key, float]:
-    found = {}
-    for key, value in scrape.values.items():
-        part = engines.part(key[0], key[2])
-        if part is not None and (part.engine.name, engines.model(key[2]), engines.half(key[2])) == group:
-            found[key] = value
-    return found
-
-
 # ---- from two totals to a difference ------------------------------------------------------
 
 
-def _same_start(
-    begin: Scrape | None, end: Scrape, earlier: Mapping[Key, float], later: Mapping[Key, float]
-) -> None:
-    if begin is None:
-        return
-    for process in {engines.target(labels) for _, _, labels in earlier}:
-        before, after = begin.starts.get(process), end.starts.get(process)
-        if before is not None and after is not None and before != after:
-            raise Refused(f"the server{_named(process)} was restarted between the scrapes")
-    for key, value in earlier.items():
-        if key[0].endswith("_created") and later.get(key, value) != value:
-            raise Refused(f"the server{_named(engines.target(key[2]))} was restarted between the scrapes")
-
-
-def _change(
-    begin: Scrape | None, end: Scrape, earlier: Mapping[Key, float], later: Mapping[Key, float]
-) -> dict[Key, float]:
-    """Later minus earlier, series by series. Raises Refused."""
-    for key in earlier:
-        if key not in later:
-            raise Refused(
-                f"{_shown(key)} vanished between the scrapes: a replica stopped, or was not reached"
-            )
-    change = {}
-    for key, value in later.items():
-        if key[0].endswith("_created"):
+def _grown(begin: Scrape | None, end: Scrape, wanted: Callable[[Series], bool]) -> Grown:
+    """Later minus earlier, series by series. Raises Refused where a process was not there all the time."""
+    earlier = {s: value for s, value in begin.values.items() if wanted(s)} if begin is not None else {}
+    later = {s: value for s, value in end.values.items() if wanted(s)}
+    for series, value in earlier.items():
+        began = begin.starts.get(series.target) if begin is not None else None
+        created = later.get(series, value) if series.name.endswith("_created") else value
+        if created != value or (began is not None and end.starts.get(series.target, began) != began):
+            raise Refused(f"the server{of_process(series.target)} was restarted between the scrapes")
+    for series in earlier:
+        if series not in later:
+            raise Refused(f"{series} vanished between the scrapes: a replica stopped, or was not reached")
+    grown = {}
+    for series, value in later.items():
+        if series.name.endswith("_created"):
             continue
-        before = earlier.get(key)
+        before = earlier.get(series)
         if before is None:
-            if begin is not None and not _began_inside(key, begin, end):
-                raise Refused(f"{_shown(key)} appeared between the scrapes, and nothing says when it began")
+            if begin is not None and not _began_inside(series, begin, end):
+                raise Refused(f"{series} appeared between the scrapes, and nothing says when it began")
             before = 0.0
-        if value < before and not key[0].endswith("_sum"):
-            raise Refused(f"{_shown(key)} fell from {before:g} to {value:g}: the server was restarted")
-        change[key] = value - before
-    return change
+        if value < before and not series.name.endswith("_sum"):
+            raise Refused(f"{series} fell from {before:g} to {value:g}: the server was restarted")
+        grown[series] = value - before
+    return grown
 
 
-def _began_inside(key: Key, begin: Scrape, end: Scrape) -> bool:
+def _began_inside(series: Series, begin: Scrape, end: Scrape) -> bool:
     """A new series counts from zero: its process was there before, or began after the first scrape."""
-    process = engines.target(key[2])
-    if process in begin.starts or any(engines.target(other[2]) == process for other in begin.values):
+    process = series.target
+    if process in begin.starts or any(other.target == process for other in begin.values):
         return True
-    created = end.values.get((f"{_family(key[0])}_created", None, key[2]), end.starts.get(process))
+    created = end.values.get(Series(f"{series.family}_created", None, series.labels), end.starts.get(process))
     return created is not None and begin.at is not None and created >= begin.at
-
-
-def _family(name: str) -> str:
-    for end in ("_bucket", "_sum", "_count", "_total"):
-        name = name.removesuffix(end)
-    return name
-
-
-def _shown(key: Key) -> str:
-    return f"{_family(key[0])}{_named(engines.target(key[2]))}"
-
-
-def _named(process: Labels) -> str:
-    return " of " + ", ".join(value for _, value in process) if process else ""
 
 
 # ---- what it means ------------------------------------------------------------------------
 
 
-class _Series(Struct, frozen=True, eq=False):
-    """What one series grew by."""
-
-    part: Part
-    name: str
-    le: float | None
-    labels: Labels
-    growth: float
-
-    @property
-    def of_errors(self) -> bool:
-        """OpenTelemetry keeps the latencies of failed requests apart."""
-        return bool(dict(self.labels).get("error_type"))
-
-    def is_sum(self, metric: str) -> bool:
-        """Whether it is the sum of that metric's values."""
-        return (self.part.role, self.part.metric) == ("sum", metric) and not self.of_errors
-
-
-def _named_series(change: Mapping[Key, float]) -> list[_Series]:
-    found = ((engines.part(key[0], key[2]), key, growth) for key, growth in change.items())
-    return [_Series(part, *key, growth) for part, key, growth in found if part is not None]
-
-
-def _counted(series: Sequence[_Series], metric: str, le: float = np.inf) -> list[_Series]:
+def _counted(grown: Grown, metric: str, le: float = np.inf) -> dict[Series, float]:
     """How many values each histogram of the metric holds up to this edge: by default, all."""
-    return [one for one in series if one.le == le and one.part.metric == metric]
+    return {s: growth for s, growth in grown.items() if s.le == le and s.is_of("bucket", metric)}
 
 
-def _total(series: Iterable[_Series]) -> float:
-    return sum(one.growth for one in series)
+def _total(grown: Grown) -> float:
+    return sum(grown.values())
 
 
-def _outcomes(window: Window, series: Sequence[_Series]) -> None:
+def _outcomes(window: Window, grown: Grown) -> None:
     """Completed and failed, by the engine's own counters; else by the fullest histogram."""
     engine = window.engine
-    tokens = [one for one in series if one.part.role == "tokens"]
-    window.tokens = _total(tokens) if tokens else None
-    outcomes = [one for one in series if one.part.role in ("finished", "succeeded", "failed")]
-    failed = [one for one in outcomes if engines.failed_series(one.part, one.labels)]
+    counters = {role: {s: n for s, n in grown.items() if s.is_of(role)} for role in COUNTERS}
+    window.tokens = _total(counters["tokens"]) if counters["tokens"] else None
+    outcomes = counters["finished"] | counters["succeeded"] | counters["failed"]
+    failed = {s: n for s, n in outcomes.items() if s.failed}
     if engine.name == "otel":
-        failed = [one for one in _counted(series, "e2e") if one.of_errors]
+        failed = {s: n for s, n in _counted(grown, "e2e").items() if s.of_errors}
     window.failed = int(_total(failed))
-    good = [one for one in outcomes if not engines.failed_series(one.part, one.labels)]
-    if finished := [one for one in good if one.part.role == "finished"]:
+    if counters["finished"]:
         inside = window.failed if engine.within_finished else 0
-        window.counted_by, window.completed = engine.finished, int(max(_total(finished) - inside, 0.0))
-    elif any(one.part.role == "succeeded" for one in outcomes):
-        window.counted_by, window.completed = engine.succeeded, int(_total(good))
+        completed = _total({s: n for s, n in counters["finished"].items() if not s.failed}) - inside
+        window.counted_by, window.completed = engine.finished, int(max(completed, 0.0))
+    elif counters["succeeded"]:
+        window.counted_by = engine.succeeded
+        window.completed = int(_total({s: n for s, n in outcomes.items() if not s.failed}))
     else:
         for metric in ("e2e", "ttft", "tpot"):
-            if counted := [one for one in _counted(series, metric) if not one.of_errors]:
+            if counted := {s: n for s, n in _counted(grown, metric).items() if not s.of_errors}:
                 window.counted_by, window.completed = f"the {metric.upper()} histogram", int(_total(counted))
                 break
 
 
-def _histograms(window: Window, series: Sequence[_Series]) -> None:
+def _histograms(window: Window, grown: Grown) -> None:
     for metric in METRICS:
-        name = metric if _counted(series, metric) else _METRICS.get(metric, metric)
-        if (buckets := _buckets(window.engine, series, name)) is not None:
+        name = metric if _counted(grown, metric) else _METRICS.get(metric, metric)
+        if (buckets := _buckets(window.engine, grown, name)) is not None:
             window.buckets[metric] = buckets
-        n, sums = _total(_counted(series, name)), [one for one in series if one.is_sum(name)]
+        n = _total(_counted(grown, name))
+        sums = {s: growth for s, growth in grown.items() if s.is_of("sum", name) and not s.of_errors}
         total = _total(sums)
         if n and total < 0:
             raise Refused(f"the sum of {metric.upper()} fell while its count grew")
         if n and sums and np.isfinite(total):
             window.means_s[metric] = total / n * window.engine.scale
-    window.old_tpot = bool(_counted(series, "tpot_old"))
-    single = _counted(series, "length", 1.0)
+    window.old_tpot = bool(_counted(grown, "tpot_old"))
+    single = _counted(grown, "length", 1.0)
     window.single_token = int(_total(single)) if single else None
-    first_tokens = _counted(series, "ttft")
-    off = _total(one for one in first_tokens if engines.not_streamed(one.labels))
+    first_tokens = _counted(grown, "ttft")
+    off = _total({s: growth for s, growth in first_tokens.items() if s.not_streamed})
     window.unstreamed = int(off), int(_total(first_tokens))
 
 
-def _buckets(engine: Engine, series: Sequence[_Series], metric: str) -> Buckets | None:
+def _buckets(engine: Engine, grown: Grown, metric: str) -> Buckets | None:
     """Counts of all replicas, on the edges that all of them have: there the sum is exact."""
     curves: dict[tuple[str, Labels], dict[float, float]] = {}
-    for one in series:
-        if (one.part.role, one.part.metric) == ("bucket", metric) and not one.of_errors:
-            assert one.le is not None
-            curves.setdefault((one.name, one.labels), {})[one.le] = one.growth
+    for series, growth in grown.items():
+        if series.is_of("bucket", metric) and not series.of_errors:
+            assert series.le is not None
+            curves.setdefault((series.name, series.labels), {})[series.le] = growth
     if not curves:
         return None
     edges = sorted(set.intersection(*(set(curve) for curve in curves.values())))
@@ -253,14 +194,10 @@ def _buckets(engine: Engine, series: Sequence[_Series], metric: str) -> Buckets 
     return Buckets(edges_s, counts.astype(np.int64))
 
 
-def _attempted(begin: Scrape | None, end: Scrape, group: Group, want: Wanted, alone: bool) -> int | None:
-    """What the gateway counted for the model; None when it does not say. Raises Refused."""
-    earlier = {k: v for k, v in begin.values.items() if want.counts(k[0], k[2])} if begin else {}
-    later = {k: v for k, v in end.values.items() if want.counts(k[0], k[2])}
-    change = _change(begin, end, earlier, later)
-    modelled = {key: value for key, value in change.items() if engines.model(key[2]) is not None}
-    if modelled:
-        change = {key: value for key, value in modelled.items() if engines.model(key[2]) == group[1]}
+def _attempted(grown: Grown, group: Group, alone: bool) -> int | None:
+    """What the gateway counted for the model; None when it does not say."""
+    if any(series.model is not None for series in grown):
+        grown = {series: growth for series, growth in grown.items() if series.model == group[1]}
     elif not alone:
         return None
-    return int(sum(change.values())) if change else None
+    return int(_total(grown)) if grown else None
