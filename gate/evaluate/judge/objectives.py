@@ -46,7 +46,8 @@ def judge(objective: Objective, setting: Setting) -> Check:
     if _as_measured(objective, replace(setting, runs=runs)).verdict is not Verdict.PASS:
         return not_believed(found, doubts[0])
     number = sum(doubt.requests or 0 for doubt in doubts)
-    return replace(found, reason=f"{found.reason} So also with the {number:,} doubted requests as misses.")
+    reason = f"{found.reason.rstrip('.')}. It holds with the {number:,} doubted requests as misses too."
+    return replace(found, reason=reason)
 
 
 def _touches(doubt: Doubt, objective: Objective, policy: Policy) -> bool:
