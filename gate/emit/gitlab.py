@@ -2,11 +2,12 @@
 
 Keys as GitLab reads them (https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format).
 The fingerprint leaves the measured value out, so a rule that fails twice is one finding and not a
-new one.
+new one; it holds the policy's path, so that two services whose policies have one name keep theirs.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..model import AnyReport, Check, ErrorReport, Report, Verdict
@@ -27,8 +28,8 @@ def emit(report: AnyReport) -> str:
 
 def _rule(name: str, check: Check, report: Report) -> dict[str, Any]:
     text = f"{f.mark(check)} {name}: {u.sentence(check)}"
-    fingerprint = _fingerprint(report.policy.name, report.policy.profile or "", name)
     path = u.file_of(report) or f.plain(report.policy.path)
+    fingerprint = _fingerprint(path, report.policy.name, report.policy.profile or "", name)
     return _finding(name, text, fingerprint, _severity(check, report), path, check.policy_line)
 
 
@@ -39,9 +40,21 @@ def _severity(check: Check, report: Report) -> str:
 
 
 def _error(report: ErrorReport) -> dict[str, Any]:
-    where = f.plain(report.where).split(": ")[0] or "slo.yaml"
+    where, line = _place(report)
+    gate = report.policy
     text = " Next: ".join(f.plain(part) for part in (report.headline, report.hint) if part)
-    return _finding("slo-gate", text, _fingerprint("error"), "blocker", where, 0)
+    parts = (gate.path, gate.name or "", gate.profile or "") if gate else (where,)
+    return _finding("slo-gate", text, _fingerprint("error", *parts), "blocker", where, line)
+
+
+def _place(report: ErrorReport) -> tuple[str, int]:
+    """File and line: of the policy from the root of the repository, as GitLab looks for it."""
+    known = re.fullmatch(r"(.*?)(?::(\d{1,9}))?", f.plain(report.where).split(": ")[0])
+    where, line = (known[1], int(known[2] or 0)) if known else ("", 0)
+    policy = f.plain(report.policy.path) if report.policy else ""
+    if policy and (not where or policy.endswith(f"/{where.removeprefix('./')}")):
+        return policy, line
+    return where or "slo.yaml", line
 
 
 def _finding(name: str, text: str, fingerprint: str, severity: str, path: str, line: int) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """The report as JUnit XML: one test case an objective, named by its id.
 
 junit-xml builds the cases. What it writes beyond the schema of Jenkins' xUnit plugin (junit-10.xsd:
-no `disabled`, no `file` or `line` on a case, no `skipped` on the root) is taken off again, and the
-times it leaves out are put back, as 0: nothing here was timed, and equal inputs give equal bytes.
-Other readers want more, or less: DIALECTS says what.
+no `disabled`, no `file` or `line` on a case) is taken off again, and the times it leaves out are put
+back, as 0: nothing here was timed, and equal inputs give equal bytes. Other readers want more, or
+less: DIALECTS says what.
+
+The root states failures, errors and skipped cases in every dialect: readers that add nothing up take a
+case for passed that it does not count. junit-10.xsd allows no `skipped` on a <testsuites>, so that
+where it must hold the suite itself is the root.
 """
 
 from __future__ import annotations
@@ -17,12 +21,15 @@ from .unmet import file_of, unique_ids
 
 # What each reader takes beyond junit-10.xsd; `surefire` (surefire-test-report.xsd) takes less.
 DIALECTS: Mapping[str, tuple[str, ...]] = {
-    "generic": (),  # Jenkins (xUnit and junit steps), Azure, and every other reader
+    "generic": (),  # Jenkins (xUnit and junit steps), Azure, and every other reader: the suite is the root
     "gitlab": ("file",),  # shown as the place of a case
     "github": ("file", "line"),  # where reporters put their annotations
     "buildkite": ("file",),  # Test Engine's location
     "surefire": (),
 }
+
+
+_LONGEST = 240  # characters of a message
 
 
 def emit(report: AnyReport, dialect: str = "generic", timestamp: str | None = None) -> str:
@@ -101,16 +108,16 @@ def _case(check: Check, name: str, report: Report, dialect: str) -> Any:
     elif mark == "FAIL":
         case.add_failure_info(message, body, "fail")
     elif mark == "SKIPPED" or (check.verdict == Verdict.INCONCLUSIVE and not check.blocks):
-        case.add_skipped_info(message, body)
+        case.add_skipped_info(message if mark == "SKIPPED" else f"{message} (does not block)", body)
     else:
         case.add_error_info(message, body, check.verdict.value)
     return case
 
 
 def _message(check: Check) -> str:
-    """One line with the numbers: what most CI systems show without a click."""
-    numbers = "; ".join(filter(None, (f.observation(check), f.weight(check))))
-    return f"{f.expected(check)}: {numbers or f.why(check)}"
+    """The reason on one line that a list can show; the body has the numbers, and all of a long reason."""
+    reason = f.why(check) or "; ".join(filter(None, (f.expected(check), f.observation(check))))
+    return reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
 
 
 def _body(check: Check, report: Report) -> str:
@@ -139,7 +146,9 @@ def _serialise(suite: Any, dialect: str) -> str:
     for case in element.iter("testcase"):
         case.set("time", "0")
     _order(element, ("properties", "testcase", "system-out"))
-    root = _surefire(element) if dialect == "surefire" else _suites(element)
+    root = (
+        element if dialect == "generic" else _surefire(element) if dialect == "surefire" else _suites(element)
+    )
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -148,7 +157,7 @@ def _suites(element: Any) -> Any:
     import xml.etree.ElementTree as ET
 
     root = ET.Element("testsuites", {"name": "slo-gate"})
-    for name in ("tests", "failures", "errors", "time"):
+    for name in ("tests", "failures", "errors", "skipped", "time"):
         root.set(name, element.get(name))
     root.append(element)
     return root

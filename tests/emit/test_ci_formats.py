@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gate.emit import github, gitlab, openmetrics
-from gate.model import AnyReport
+from gate.model import AnyReport, ErrorReport, PolicyName
 from tests.emit.reports import (
     CASES,
     GOODPUT_FAIL,
+    POLICY,
     TTFT_FAIL,
     TTFT_WARN,
     UNDECIDED,
+    failed_to_read,
     failing,
     hostile,
     make_check,
@@ -136,6 +138,25 @@ def test_a_finding_is_pinned_to_the_rule_and_survives_another_value() -> None:
         first["fingerprint"],
         False,
     )
+
+
+@pytest.mark.parametrize("report", [failing(), failed_to_read()], ids=("rules", "error"))
+def test_two_services_whose_policies_have_one_name_keep_their_findings(report: AnyReport) -> None:
+    found = []
+    for service in ("a", "b"):
+        path = f"services/{service}/slo.yaml"
+        if isinstance(report, ErrorReport):
+            placed = replace(report, policy=PolicyName(POLICY.name, path, None))
+        else:
+            placed = replace(report, policy=replace(report.policy, repository_path=path))
+        found += json.loads(gitlab.emit(placed))
+    assert len({one["fingerprint"] for one in found}) == len(found)
+
+
+def test_an_error_of_a_policy_is_on_its_line_in_the_repository() -> None:
+    error = ErrorReport(2, "ERROR", "unknown key", "./slo.yaml:4", "", PolicyName(None, "a/b/slo.yaml", None))
+    (finding,) = json.loads(gitlab.emit(error))
+    assert finding["location"] == {"path": "a/b/slo.yaml", "lines": {"begin": 4}}
 
 
 def test_what_blocks_weighs_more_than_what_does_not() -> None:

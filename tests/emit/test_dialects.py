@@ -95,7 +95,7 @@ def test_an_embedded_policy_is_not_a_file_of_the_repository() -> None:
 
 def test_a_time_stamp_is_there_only_when_given() -> None:
     assert "timestamp" not in emit(failing())
-    (suite,) = ET.fromstring(emit(failing(), timestamp="2027-01-12T08:00:00Z"))
+    suite = ET.fromstring(emit(failing(), timestamp="2027-01-12T08:00:00Z"))
     assert suite.get("timestamp") == "2027-01-12T08:00:00Z"
 
 

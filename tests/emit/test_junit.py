@@ -9,7 +9,7 @@ import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 from msgspec.structs import replace
 
-from gate.emit.junit import emit
+from gate.emit.junit import DIALECTS, emit
 from gate.model import Level, Verdict
 from tests.emit.reports import (
     CASES,
@@ -55,8 +55,7 @@ def test_every_report_has_only_elements_and_attributes_that_jenkins_accepts(case
         cases = list(element.iter("testcase"))
         assert element.get("tests") == str(len(cases))
         for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            if element.tag == "testsuite" or plural != "skipped":
-                assert element.get(plural) == str(sum(one.find(tag) is not None for one in cases))
+            assert element.get(plural) == str(sum(one.find(tag) is not None for one in cases))
 
 
 def test_a_case_is_named_by_policy_and_objective() -> None:
@@ -79,10 +78,11 @@ def test_two_objectives_of_one_id_keep_two_names() -> None:
     assert names[:2] == ["tpot.p99", "tpot.p99 (2)"]
 
 
-def test_a_blocking_failure_is_a_failure_with_its_numbers() -> None:
+def test_a_blocking_failure_is_a_failure_with_its_reason_and_its_numbers() -> None:
     (result,) = only_case(GOODPUT_FAIL).result
     assert isinstance(result, Failure)
-    assert result.message == "goodput >= 99%: 91.8% (interval 90.58% to 92.91%); 246 of 3,000 missed"
+    assert result.message == GOODPUT_FAIL.reason
+    assert "observed: 91.8% (interval 90.58% to 92.91%); 246 of 3,000 missed" in result.text
     assert "policy: slo.yaml:18" in result.text
     assert GOODPUT_FAIL.reason in result.text
 
@@ -99,7 +99,26 @@ def test_an_inconclusive_that_blocks_is_an_error_else_skipped(check: Any) -> Non
 def test_a_skipped_objective_is_skipped_with_its_reason() -> None:
     (result,) = only_case(REGRESSION).result
     assert isinstance(result, Skipped)
-    assert result.message.endswith(": There is no baseline: give one with --baseline.")
+    assert result.message == "There is no baseline: give one with --baseline."
+
+
+@pytest.mark.parametrize("check", [EVIDENCE, UNDECIDED, GOODPUT_FAIL, TTFT_FAIL, REGRESSION])
+def test_the_message_is_the_reason_on_one_line_that_a_list_can_show(check: Any) -> None:
+    assert only_case(check).result[0].message == check.reason
+    (long,) = only_case(replace(check, reason="word " * 89 + "word\nend")).result
+    assert len(long.message) <= 240
+    assert long.message.endswith("word ...")
+    assert long.text.endswith("word end")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_root_counts_what_its_cases_are_in_every_dialect(case: str, dialect: str) -> None:
+    root = ET.fromstring(emit(CASES[case](), dialect))
+    cases = list(root.iter("testcase"))
+    for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert root.get(plural) == str(sum(one.find(tag) is not None for one in cases))
+    assert root.get("tests") == str(len(cases))
 
 
 @pytest.mark.parametrize(
