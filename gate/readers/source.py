@@ -207,7 +207,7 @@ class Source(Stored):
             try:
                 rows = decoder.decode_lines(chunk)
             except BROKEN:
-                rows = self.line_by_line(decoder, at, chunk)
+                rows = self.one_by_one(decoder, at, bytes(chunk))
             yield rows
 
     def chunks(self) -> Iterator[tuple[int, memoryview]]:
@@ -224,20 +224,22 @@ class Source(Stored):
             at = end
             self.progressed(at / size)
 
-    def line_by_line(self, decoder: msgspec.json.Decoder[T], at: int, chunk: memoryview) -> list[T]:
+    def one_by_one(
+        self, decoder: msgspec.json.Decoder[T], at: int, chunk: bytes, what: str = "line"
+    ) -> list[T]:
         """The slow path: finds the line that is broken, or reads the NaN that is not JSON.
 
-        Raises InputError, with the number of the line.
+        Raises InputError, with the number of the line, or of what stands on it.
         """
         rows = []
         number = bytes(memoryview(self.data)[:at]).count(b"\n")
-        for offset, line in enumerate(bytes(chunk).split(b"\n")):
+        for offset, line in enumerate(chunk.split(b"\n")):
             if not line.strip():
                 continue
             try:
                 rows.append(decoder.decode(self._strict(line)))
             except BROKEN as error:
-                raise self._broken(error, f"line {number + offset + 1}") from None
+                raise self._broken(error, f"{what} {number + offset + 1}") from None
         return rows
 
     def rows(self, item: type[T]) -> Iterator[list[T]]:

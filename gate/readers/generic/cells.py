@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -35,6 +35,7 @@ _NO_ERROR = _NOTHING | {"false", "no", "0"}
 _MOST = 1e21  # a thousand times the nanoseconds since 1970; beyond it sums would overflow
 
 Number = float | str | None  # a cell that should be one
+Column: TypeAlias = NDArray[Any]
 
 
 class Batch(Struct, frozen=True):
@@ -47,49 +48,57 @@ class Batch(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True, eq=False):
-    """All rows. A column without one value is absent from `numbers` and `texts`."""
+    """All rows. A column without one value is absent, but for `error` and for counts of output tokens."""
 
     size: int
-    numbers: Mapping[str, Floats]  # as written, not yet scaled
-    flags: Mapping[str, Bools]
-    texts: Mapping[str, list[str]]
-    errors: list[str]  # "" is ok
-    gaps: Mapping[str, tuple[Floats, Floats]]  # flat values, and how many a row has (NaN: no list)
+    # Numbers as written, NaN where there is none; flags; texts, "" where there is none (`error`: is ok); and
+    # arrays of gaps in seconds, None where a row has no list.
+    columns: Mapping[str, Column]
     spoken: frozenset[str]  # telltale columns that say something in some row
     denied: tuple[str, str, str]  # column that contradicts an empty `error`, where, word nobody knows; or ""
     at: Callable[[int], str]
     retries: int = 0  # at most, that a column counts of a request
 
+    @property
+    def failed(self) -> Bools:
+        """Rows with an error."""
+        failed: Bools = self.columns["error"] != ""
+        return failed
+
 
 def convert(source: Source, batch: Batch) -> Table:
     """The columns of some rows. Raises InputError for a cell that is not what its column holds."""
-
-    def cells(name: str) -> Sequence[Any] | None:
-        found = batch.cells.get(name)
-        return None if found is None or found.count(None) == batch.size else found
-
-    numbers = {name: _numbers(source, name, found, batch) for name in NUMBERS if (found := cells(name))}
+    columns: dict[str, Column] = {"error": np.full(batch.size, "", object)}
     if "output_tokens" in batch.cells:  # empty in every row is a statement too: no token was made
-        numbers.setdefault("output_tokens", np.full(batch.size, np.nan))
-    errors = [_error(cell) for cell in found] if (found := cells("error")) else [""] * batch.size
-    flags = {name: _flags(source, name, found, batch) for name in FLAGS if (found := cells(name))}
-    cancelled = flags["cancelled"].tolist() if "cancelled" in flags else None
-    denied = telltales.denied(batch.cells, batch.nested, errors, cancelled)
+        columns["output_tokens"] = np.full(batch.size, np.nan)
+    for name, cells in batch.cells.items():
+        if name in KNOWN and cells.count(None) < batch.size:
+            column = _column(source, name, cells, batch)
+            if name not in NUMBERS or not np.isnan(column).all():
+                columns[name] = column
+    cancelled = columns["cancelled"].tolist() if "cancelled" in columns else None
+    denied = telltales.denied(batch.cells, batch.nested, columns["error"].tolist(), cancelled)
     return Table(
         batch.size,
-        {n: column for n, column in numbers.items() if n == "output_tokens" or not np.isnan(column).all()},
-        flags,
-        {
-            **{name: _texts(found) for name in (*TEXTS, "request_id") if (found := cells(name))},
-            **{name: _hashes(found) for name in ("prompt",) if (found := cells(name))},
-        },
-        errors,
-        {name: _flat(source, name, found, batch) for name in GAP_COLUMNS if (found := cells(name))},
+        columns,
         telltales.spoken(batch.cells),
         (denied[0], batch.at(denied[1]), denied[2]) if denied else ("", "", ""),
         batch.at,
         telltales.retries(batch.cells),
     )
+
+
+def _column(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Column:
+    if name in NUMBERS:
+        return _numbers(source, name, cells, batch)
+    if name in GAP_COLUMNS:
+        return np.fromiter(_gaps(source, name, cells, batch), object, batch.size)
+    if name in FLAGS:
+        return _flags(source, name, cells, batch)
+    text = {"error": _error, "prompt": _hash}.get(name, _text)
+    if cells.count(cells[0]) == batch.size:  # the usual case: a constant
+        return np.full(batch.size, text(cells[0]), object)
+    return np.fromiter(map(text, cells), object, batch.size)
 
 
 def _numbers(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Floats:
@@ -114,9 +123,8 @@ def _number(source: Source, name: str, cell: Number, batch: Batch, row: int) -> 
     try:
         return float(text)
     except ValueError:
-        hint = (
-            "write a decimal point" if re.fullmatch(r"-?\d+,\d+", text) else "leave the cell empty if unknown"
-        )
+        comma = re.fullmatch(r"-?\d+,\d+", text)
+        hint = "write a decimal point" if comma else "leave the cell empty if unknown"
         raise source.fail(f'{name} is "{text}", which is no number', batch.at(row), hint) from None
 
 
@@ -131,21 +139,26 @@ def _flags(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Boo
     return column
 
 
-def _texts(cells: Sequence[Any]) -> list[str]:
-    if cells.count(cells[0]) == len(cells):  # the usual case: a constant
-        return [_text(cells[0])] * len(cells)
-    return [_text(cell) for cell in cells]
-
-
-def _hashes(cells: Sequence[Any]) -> list[str]:
-    """Enough to tell prompts apart; the texts themselves would outgrow the columns."""
-    return ["" if cell is None else f"{hash(cell):x}" for cell in cells]
+def _gaps(
+    source: Source, name: str, lists: Sequence[Sequence[float | None] | None], batch: Batch
+) -> Iterator[Floats | None]:
+    for row, cells in enumerate(lists):
+        gaps = None if cells is None else np.array(cells, dtype=np.float64)
+        if gaps is not None and (gaps < 0).any():
+            why = f"{name} holds a gap of {gaps[gaps < 0][0]:g}: no chunk comes before the last"
+            raise source.fail(why, batch.at(row), "write the time from each chunk to the next")
+        yield None if gaps is None else gaps / GAP_COLUMNS[name]
 
 
 def _text(cell: object) -> str:
     if cell is None:
         return ""
     return sys.intern(f"{cell:g}" if isinstance(cell, float) else str(cell).strip())
+
+
+def _hash(cell: object) -> str:
+    """Enough to tell prompts apart; the texts themselves would outgrow the columns."""
+    return "" if cell is None else f"{hash(cell):x}"
 
 
 def _error(cell: object) -> str:
@@ -160,54 +173,25 @@ def _error(cell: object) -> str:
     return "marked as an error" if _WORDS.get(text.lower()) else text
 
 
-def _flat(
-    source: Source, name: str, lists: Sequence[Sequence[float | None] | None], batch: Batch
-) -> tuple[Floats, Floats]:
-    lengths = np.array([np.nan if gaps is None else len(gaps) for gaps in lists])
-    values = np.array([gap for gaps in lists if gaps for gap in gaps], dtype=np.float64)
-    if (values < 0).any():
-        first = int(np.argmax(values < 0))
-        row = int(np.searchsorted(np.cumsum(np.nan_to_num(lengths)), first, side="right"))
-        why = f"{name} holds a gap of {values[first]:g}: no chunk comes before the last"
-        raise source.fail(why, batch.at(row), "write the time from each chunk to the next")
-    return values, lengths
-
-
 def merge(parts: Sequence[Table]) -> Table:
     """All rows as one table."""
-    sizes = [part.size for part in parts]
-    starts = np.cumsum([0, *sizes])
+    starts = np.cumsum([0, *(part.size for part in parts)])
+    blanks = dict.fromkeys(NUMBERS, np.nan) | dict.fromkeys(FLAGS, False) | dict.fromkeys(GAP_COLUMNS)
 
     def at(row: int) -> str:
         number = int(np.searchsorted(starts, row, side="right")) - 1
         return parts[number].at(row - int(starts[number]))
 
-    def used(mappings: Iterable[Mapping[str, object]]) -> list[str]:
-        return sorted({name for mapping in mappings for name in mapping}, key=KNOWN.index)
+    def whole(name: str) -> Column:
+        blank = blanks.get(name, "")
+        found = ((part.size, part.columns.get(name)) for part in parts)
+        return np.concatenate([np.full(n, blank) if column is None else column for n, column in found])
 
-    def join(columns: Sequence[NDArray[Any] | None], blank: object) -> NDArray[Any]:
-        filled = [np.full(n, blank) if c is None else c for c, n in zip(columns, sizes, strict=True)]
-        return np.concatenate(filled)
-
-    empty = np.array([], dtype=np.float64)
     return Table(
-        sum(sizes),
-        {n: join([p.numbers.get(n) for p in parts], np.nan) for n in used(p.numbers for p in parts)},
-        {n: join([p.flags.get(n) for p in parts], False) for n in used(p.flags for p in parts)},
-        {
-            n: [t for p in parts for t in p.texts.get(n) or [""] * p.size]
-            for n in used(p.texts for p in parts)
-        },
-        [error for part in parts for error in part.errors],
-        {
-            n: (
-                np.concatenate([p.gaps[n][0] if n in p.gaps else empty for p in parts]),
-                join([p.gaps[n][1] if n in p.gaps else None for p in parts], np.nan),
-            )
-            for n in used(p.gaps for p in parts)
-        },
-        frozenset().union(*(p.spoken for p in parts)),
-        next((p.denied for p in parts if p.denied[0]), ("", "", "")),
+        int(starts[-1]),
+        {name: whole(name) for name in KNOWN if any(name in part.columns for part in parts)},
+        frozenset().union(*(part.spoken for part in parts)),
+        next((part.denied for part in parts if part.denied[0]), ("", "", "")),
         at,
-        max((p.retries for p in parts), default=0),
+        max((part.retries for part in parts), default=0),
     )

@@ -85,20 +85,17 @@ def load(source: Source, *, gaps: bool) -> Table:
 
 
 def _head_rows(source: Source) -> list[dict[str, msgspec.Raw]]:
-    rows: Iterable[Any]
+    rows: Iterable[bytes | str]
     if source.shape == "array":
-        rows = source.array(msgspec.Raw)[:_HEAD_ROWS]
+        rows = map(bytes, source.array(msgspec.Raw))
     elif by_line(source):
-        rows = islice((line for line in source.head.splitlines() if line.strip()), _HEAD_ROWS)
-    elif source.shape in ("object", "objects"):
-        rows = (msgspec.json.encode(doc.fields) for doc in islice(source.docs(), _HEAD_ROWS))
+        rows = (line for line in source.head.splitlines() if line.strip())
     else:
-        rows = ()
+        rows = (msgspec.json.encode(doc.fields) for doc in source.docs())
     found, ours = [], _ours(source)
-    for row in rows:
+    for row in islice(rows, _HEAD_ROWS):
         try:
-            text = row if isinstance(row, str) else bytes(row)
-            fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            fields = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
             found.append({ours.get(key, key): raw for key, raw in fields.items()})
         except msgspec.MsgspecError:  # the line the head cuts, or one that load() reports
             continue
@@ -113,19 +110,23 @@ def by_line(source: Source) -> bool:
 
 
 def _json(source: Source, gaps: bool) -> Iterator[Batch]:
-    schema = _Schema(source, gaps)
+    schema, before = _Schema(source, gaps), 0
     if source.shape == "array":
         elements = source.array(msgspec.Raw)
-        yield schema.batch([bytes(element) for element in elements], "element", 0)
+        yield schema.batch(b"\n".join(_on_one_line(bytes(each)) for each in elements), "element")
     elif by_line(source):
-        before = 0
         for at, chunk in source.chunks():
-            batch = schema.lines(at, chunk, before)
+            batch = schema.batch(bytes(chunk), "line", at, before)
             yield batch
             before += batch.size
     else:
         # Indented objects: rare and small, so decoding them twice does not matter.
-        yield schema.batch([msgspec.json.encode(doc.fields) for doc in source.docs()], "object", 0)
+        objects = (msgspec.json.encode(doc.fields) for doc in source.docs())
+        yield schema.batch(b"\n".join(map(_on_one_line, objects)), "object")
+
+
+def _on_one_line(text: bytes) -> bytes:
+    return msgspec.json.format(text, indent=-1)
 
 
 class _Schema:
@@ -148,33 +149,24 @@ class _Schema:
         kind = msgspec.defstruct("_Row", fields, rename=names, forbid_unknown_fields=True)
         return msgspec.json.Decoder(kind)
 
-    def lines(self, at: int, chunk: memoryview, before: int) -> Batch:
-        """The rows of some lines. Raises InputError for a line that is broken or repeats a key."""
+    def batch(self, chunk: bytes, place: str, at: int = 0, before: int = 0) -> Batch:
+        """The rows of some lines, from byte `at` of the file, behind so many rows.
+
+        Raises InputError for a line that is broken or repeats a key.
+        """
         try:
             rows = self.decoder.decode_lines(chunk)
         except BROKEN:
-            self._learn(bytes(chunk).split(b"\n"))
+            self._learn(chunk)
             try:
                 rows = self.decoder.decode_lines(chunk)
             except BROKEN:
-                rows = self.source.line_by_line(self.decoder, at, chunk)
-        return self._columns(rows, "line", before, [bytes(chunk)])
+                rows = self.source.one_by_one(self.decoder, at, chunk, place)
+        return self._columns(rows, place, before, chunk)
 
-    def batch(self, texts: list[bytes], place: str, before: int) -> Batch:
-        """The same of objects that were told apart already."""
-        self._learn(texts)
-        rows = []
-        for number, text in enumerate(texts):
-            try:
-                rows.append(self.decoder.decode(text))
-            except BROKEN as error:
-                why = str(error)
-                raise self.source.fail(why[:1].lower() + why[1:], f"{place} {number + 1}") from None
-        return self._columns(rows, place, before, texts)
-
-    def _learn(self, texts: Iterable[bytes]) -> None:
+    def _learn(self, chunk: bytes) -> None:
         """Add the keys of these rows, each with what it may hold."""
-        for text in texts:
+        for text in chunk.split(b"\n"):
             try:
                 fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
             except (*BROKEN, UnicodeDecodeError):  # reported with its line where it is read
@@ -192,7 +184,7 @@ class _Schema:
             raise self.source.fail(f"has more than {_KEYS:,} different keys", hint="write one row a request")
         self.decoder = self._struct()
 
-    def _columns(self, rows: list[Any], place: str, before: int, texts: list[bytes]) -> Batch:
+    def _columns(self, rows: list[Any], place: str, before: int, chunk: bytes) -> Batch:
         cells: dict[str, list[Any]] = {}
         nested = []
         keys = 0  # in all rows
@@ -210,28 +202,23 @@ class _Schema:
                 cells[key] = [None if c is msgspec.UNSET else c for c in column] if unset else column
             if other and kind is Any:
                 nested.append(key)
-        if sum(text.count(b'":') - text.count(b'\\":') for text in texts) != keys:
-            self._refuse_doubled(texts, place, before)
-        return Batch(cells, len(rows), _place(self.source, place, before), tuple(nested))
+        where = _place(self.source, place, before)
+        if _keys(chunk) != keys:
+            self._refuse_doubled(chunk, where)
+        return Batch(cells, len(rows), where, tuple(nested))
 
-    def _refuse_doubled(self, texts: Iterable[bytes], place: str, before: int) -> None:
+    def _refuse_doubled(self, chunk: bytes, where: Callable[[int], str]) -> None:
         """Of a key that stands twice, JSON keeps the last: an error could hide behind it."""
         import json  # only where the keys do not add up
 
-        number = before
-        for text in texts:
-            for line in text.split(b"\n") if place == "line" else (text,):
-                if not line.strip():
-                    continue
-                try:
-                    json.loads(line, object_pairs_hook=_once)
-                except _Doubled as key:
-                    why = f'the key "{key}" stands twice in one row, and only one of them can be meant'
-                    where = _place(self.source, place, number)(0)
-                    raise self.source.fail(why, where, "write each key once") from None
-                except ValueError:
-                    pass
-                number += 1
+        for row, line in enumerate(line for line in chunk.split(b"\n") if line.strip()):
+            try:
+                json.loads(line, object_pairs_hook=_once)
+            except _Doubled as key:
+                why = f'the key "{key}" stands twice in one row, and only one of them can be meant'
+                raise self.source.fail(why, where(row), "write each key once") from None
+            except ValueError:
+                pass
 
 
 def _kind(key: str, raw: msgspec.Raw) -> Any:
@@ -256,11 +243,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _keys(text: bytes) -> int:
+    return text.count(b'":') - text.count(b'\\":')
+
+
 def _keys_inside(cell: object) -> int:
     """How many keys stand in a nested cell."""
     if isinstance(cell, msgspec.Raw):
-        raw = bytes(cell)
-        return raw.count(b'":') - raw.count(b'\\":')
+        return _keys(bytes(cell))
     if isinstance(cell, dict):
         return len(cell) + sum(map(_keys_inside, cell.values()))
     return sum(map(_keys_inside, cell)) if isinstance(cell, list) else 0

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...model import Bools, Doubt, Floats, Gaps, Load, Requests, Status, Why
-from .. import tables
+from ...model import Doubt, Floats, Load, Requests, Status, Why
+from .. import clocks, tables
 from ..loads import load
 from ..source import Source
 from ..told import Told
@@ -39,6 +39,7 @@ _SYNONYMS = {
     "inter_token_latencies": "itl_s",
     "itls": "itl_s",
 }
+_NO_GAPS = np.empty(0)
 _DOC = "see docs/readers.md#generic for the columns"
 
 
@@ -47,8 +48,7 @@ class _Rows(Struct, frozen=True, eq=False):
 
     table: _cells.Table
     times_s: Mapping[str, Floats]  # start, ttft, e2e where recorded
-    gaps_s: Floats | None
-    gap_counts: Floats | None  # a row; NaN where it has no list
+    gaps_s: _cells.Column | None  # arrays, None where a row has no list
     definitions: Mapping[str, str]
     doubts: tuple[Doubt, ...]
     notes: tuple[str, ...]
@@ -80,54 +80,38 @@ def decode(source: Source) -> Sequence[Told]:
 
 
 def _in_base_units(source: Source, table: _cells.Table, columns: Sequence[str]) -> _Rows:
-    named = {time: _only(source, time, table.numbers, _cells.TIME_COLUMNS) for time in _cells.TIMES}
-    times_s = {
-        time: _finite(table.numbers[name]) / _cells.TIME_COLUMNS[name][1]
-        for time, name in named.items()
-        if name
-    }
+    named = {time: name for time in (*_cells.TIMES, "itl") if (name := _only(source, time, table))}
+    gaps_s, times_s = table.columns.get(named.get("itl", "")), {}
+    for time in named.keys() - {"itl"}:
+        column = table.columns[named[time]] / _cells.TIME_COLUMNS[named[time]][1]
+        times_s[time] = np.where(np.isfinite(column), column, np.nan)
     if not times_s.keys() & {"ttft", "e2e"} and not _all_failed(table, columns):
         raise _no_latency(source, columns)
-    gap_name = _only(source, "itl", table.gaps, dict.fromkeys(_cells.GAP_COLUMNS, ("itl", 0)))
-    values, lengths = table.gaps[gap_name] if gap_name else (None, None)
-    gaps_s = values / _cells.GAP_COLUMNS[gap_name] if gap_name and values is not None else None
-    definitions = {time: f"the column {name}" for time, name in named.items() if name and time != "start"}
-    notes = _column_notes(columns, table)
-    if "e2e" not in times_s and gaps_s is not None and lengths is not None:
-        times_s["e2e"] = times_s["ttft"] + _sums(gaps_s, lengths)
-        definitions["e2e"] = f"{named['ttft']} + the sum of {gap_name}"
+    definitions = {time: f"the column {name}" for time, name in named.items() if time not in ("start", "itl")}
+    notes = _column_notes(columns)
+    if "e2e" not in times_s and gaps_s is not None:
+        sums = np.array([np.nan if gaps is None else gaps.sum() for gaps in gaps_s])
+        times_s["e2e"] = times_s["ttft"] + sums
+        definitions["e2e"] = f"{named['ttft']} + the sum of {named['itl']}"
         notes = (*notes, "E2E is TTFT + the sum of the gaps, because there is no e2e column")
     if {"ttft", "e2e"} <= times_s.keys() and _recorded(table, "output_tokens"):
         definitions["tpot"] = "(E2E - TTFT) / (output_tokens - 1)"
-    if gap_name:
-        definitions["itl"] = f"the list {gap_name}"
+    if "itl" in named:
+        definitions["itl"] = f"the list {named['itl']}"
     doubts = tuple(_absent(times_s, table, columns))
-    return _Rows(table, times_s, gaps_s if source.gaps else None, lengths, definitions, doubts, notes)
+    return _Rows(table, times_s, gaps_s if source.gaps else None, definitions, doubts, notes)
 
 
-def _only(
-    source: Source, what: str, found: Mapping[str, object], columns: Mapping[str, tuple[str, float]]
-) -> str | None:
+def _only(source: Source, what: str, table: _cells.Table) -> str | None:
     """The column of a quantity that holds values; two are an error, because one of them is wrong."""
-    names = [name for name, (quantity, _) in columns.items() if quantity == what and name in found]
+    names = [name for unit in _cells.UNITS if (name := f"{what}_{unit}") in table.columns]
     if len(names) > 1:
         raise source.fail(f"{what} is in two columns, {names[0]} and {names[1]}", hint="keep one of them")
     return names[0] if names else None
 
 
-def _finite(column: Floats) -> Floats:
-    return np.where(np.isfinite(column), column, np.nan)
-
-
-def _sums(values: Floats, lengths: Floats) -> Floats:
-    """Sum of each row's gaps; NaN where there is no list."""
-    known = np.nan_to_num(lengths).astype(np.int64)
-    sums = np.bincount(np.repeat(np.arange(len(known)), known), values, minlength=len(known))
-    return np.where(np.isnan(lengths), np.nan, sums)
-
-
 def _recorded(table: _cells.Table, name: str) -> bool:
-    return name in table.numbers and bool(np.isfinite(table.numbers[name]).any())
+    return name in table.columns and bool(np.isfinite(table.columns[name]).any())
 
 
 def _absent(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequence[str]) -> Iterator[Doubt]:
@@ -141,7 +125,7 @@ def _absent(times_s: Mapping[str, Floats], table: _cells.Table, columns: Sequenc
     if missing:
         why = f"TPOT needs {' and '.join(missing)}, which no row has; write what is missing"
         yield Doubt(Why.ABSENT, ("tpot",), why)
-    if not any(name in columns or name in table.gaps for name in _cells.GAP_COLUMNS):
+    if not any(name in columns or name in table.columns for name in _cells.GAP_COLUMNS):
         why = "no row has itl_s; write the list of gaps of each request (JSON lines only)"
         yield Doubt(Why.NO_GAPS, ("itl",), why)
 
@@ -199,7 +183,7 @@ def _near(name: str) -> str | None:
     return ours or next(iter(get_close_matches(lower, _cells.KNOWN, 1, 0.85)), None)
 
 
-def _column_notes(columns: Sequence[str], table: _cells.Table) -> tuple[str, ...]:
+def _column_notes(columns: Sequence[str]) -> tuple[str, ...]:
     others = [name for name in columns if name not in _cells.KNOWN]
     if not others:
         return ()
@@ -211,28 +195,27 @@ def _column_notes(columns: Sequence[str], table: _cells.Table) -> tuple[str, ...
 def _all_failed(table: _cells.Table, columns: Sequence[str]) -> bool:
     """Rows with a latency column and no latency in it are an outage, if every one has an error."""
     named = {_cells.TIME_COLUMNS[name][0] for name in columns if name in _cells.TIME_COLUMNS}
-    return bool(named & {"ttft", "e2e"}) and all(table.errors)
+    return bool(named & {"ttft", "e2e"}) and bool(table.failed.all())
 
 
 def _refuse_hidden_failures(source: Source, table: _cells.Table, columns: Sequence[str]) -> None:
     """Columns that tell of failures and are not read: the rows would count as completed."""
     hint = "write it as error: null for a success, else what went wrong; " + _DOC
     column, at, word = table.denied
-    if column and any((*table.errors, "error" in columns)):
-        if word:
-            why = f'error is empty, but the column "{column}" says "{word}", which is not known as a success'
-            other = f'or write success or an HTTP status into "{column}", or leave it out; {_DOC}'
-            raise source.fail(why, at, f"where the row failed, write what went wrong as error; {other}")
-        raise source.fail(f'error is empty, but the column "{column}" says that the row failed', at, hint)
+    has_error = "error" in columns or bool(table.failed.any())
+    said = f'says "{word}", which is not known as a success' if word else "says that the row failed"
+    if column and has_error:
+        other = f'or write success or an HTTP status into "{column}", or leave it out; {_DOC}'
+        unclear = f"where the row failed, write what went wrong as error; {other}"
+        raise source.fail(f'error is empty, but the column "{column}" {said}', at, unclear if word else hint)
     if wrong := next((name for name in columns if telltales.is_error(name)), None):
         raise source.fail(f'the column "{wrong}" is not read: the name is error', hint=hint)
-    if "error" in columns or any(table.errors):
+    if has_error:
         return
     if spoken := sorted(table.spoken):
         why = f'the column "{spoken[0]}" may tell of failures, and there is no column error'
         raise source.fail(why, hint=hint)
     if column:
-        said = f'says "{word}", which is not known as a success' if word else "says that the row failed"
         raise source.fail(f'"{column}" {said}, and there is no column error', at, hint)
 
 
@@ -255,10 +238,9 @@ def _key(source: Source, name: str, table: _cells.Table) -> tuple[Sequence[str |
 
     A blank is filled where the file has one value; else nobody knows where the row belongs.
     """
-    column = np.array(table.texts[name]) if name in table.texts else table.numbers.get(name)
-    if column is None:
-        column = np.full(table.size, np.nan)
-    blank = (column == "") if name in table.texts else np.isnan(column)
+    column = table.columns.get(name, np.full(table.size, ""))
+    column = column.astype(str) if column.dtype == object else column
+    blank = np.isnan(column) if column.dtype == float else column == ""
     if blank.all():
         return [""], np.zeros(table.size, dtype=np.int64)
     values, codes = np.unique(column[~blank], return_inverse=True)
@@ -286,8 +268,10 @@ def _told(
     source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: NDArray[np.int64]
 ) -> Told:
     table = rows.table
-    errors = [table.errors[row] for row in picked.tolist()]
-    part = _requests(rows, picked, errors)
+    part = _requests(rows, picked)
+    starts, e2e_s, attempted, span_s = part.start_s, part.e2e_s, part.attempted, None
+    if starts is not None and e2e_s is not None:
+        span_s = clocks.span_s(starts[attempted], (starts + e2e_s)[attempted])
     constant = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
     return Told(
         format=kind,
@@ -299,12 +283,12 @@ def _told(
         hardware=constant["hardware"],
         session=constant["session"],
         load=load,
-        duration_s=_duration_s(part),
+        duration_s=span_s,
         prompts=tables.different(_each(table, "prompt", picked) or ()),
         has_gaps=True,  # _absent says where no row has them
         definitions=rows.definitions,
         columns=source.columns,
-        messages=errors,
+        messages=table.columns["error"][picked].tolist(),
         doubts=(*_led_by_ttft(part), *rows.doubts),
         notes=(*((f"run {run}",) if run else ()), *rows.notes),
     )
@@ -312,68 +296,42 @@ def _told(
 
 def _each(table: _cells.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
     """A text of every row, or None where a row has none."""
-    cells = table.texts.get(name)
-    mine = tuple(cells[row] for row in picked.tolist()) if cells else ()
-    return mine if mine and all(mine) else None
+    mine = table.columns[name][picked].tolist() if name in table.columns else ()
+    return tuple(mine) if mine and all(mine) else None
 
 
-def _requests(rows: _Rows, picked: NDArray[np.int64], errors: Sequence[str]) -> Requests:
-    def column(found: Mapping[str, Floats], name: str) -> Floats | None:
-        return found[name][picked] if name in found else None
-
-    def flag(name: str) -> Bools | None:
-        flags = rows.table.flags
-        return flags[name][picked] if name in flags else None
-
-    start_s = column(rows.times_s, "start")
+def _requests(rows: _Rows, picked: NDArray[np.int64]) -> Requests:
+    known = {name: column[picked] for name, column in {**rows.table.columns, **rows.times_s}.items()}
+    start_s = known.get("start")
+    gaps = None if rows.gaps_s is None else rows.gaps_s[picked].tolist()
     ascending = start_s is not None and bool(np.all(np.diff(start_s) >= 0))  # false where one is NaN
     part = tables.requests(
-        errors=np.array([bool(error) for error in errors]),
-        ttft_s=column(rows.times_s, "ttft"),
-        e2e_s=column(rows.times_s, "e2e"),
-        output_tokens=column(rows.table.numbers, "output_tokens"),
-        input_tokens=column(rows.table.numbers, "input_tokens"),
+        errors=rows.table.failed[picked],
+        ttft_s=known.get("ttft"),
+        e2e_s=known.get("e2e"),
+        output_tokens=known.get("output_tokens"),
+        input_tokens=known.get("input_tokens"),
         start_s=start_s,
-        cancelled=flag("cancelled"),
-        warmup=flag("warmup"),
-        gaps=_gaps(rows, picked),
+        cancelled=known.get("cancelled"),
+        warmup=known.get("warmup"),
+        gaps=None if gaps is None else tables.gaps([_NO_GAPS if each is None else each for each in gaps]),
         order="start" if ascending else "unknown",
     )
     return replace(part, ids=_each(rows.table, "request_id", picked))
 
 
-def _gaps(rows: _Rows, picked: NDArray[np.int64]) -> Gaps | None:
-    if rows.gaps_s is None or rows.gap_counts is None:
-        return None
-    counts = np.nan_to_num(rows.gap_counts).astype(np.int64)
-    mine = np.isin(np.repeat(np.arange(len(counts)), counts), picked)
-    return Gaps(rows.gaps_s[mine], np.concatenate([[0], np.cumsum(counts[picked])]))
-
-
 def _constant(source: Source, name: str, table: _cells.Table, picked: NDArray[np.int64]) -> str | None:
-    cells = table.texts.get(name)
-    if cells is None:
+    if name not in table.columns:
         return None
-    mine = [cells[row] for row in picked.tolist()]
-    values = sorted(set(mine) - {""}, key=mine.index)
+    mine = table.columns[name][picked]
+    values = [value for value in dict.fromkeys(mine.tolist()) if value]
     if len(values) > 1:
         raise source.fail(
             f'{name} changes from "{values[0]}" to "{values[1]}" within one run',
-            table.at(int(picked[mine.index(values[1])])),
+            table.at(int(picked[np.argmax(mine == values[1])])),
             "give the rows of each a different value in the run column",
         )
     return values[0] if values else None
-
-
-def _duration_s(part: Requests) -> float | None:
-    """First start to last end of the attempted requests."""
-    if part.start_s is None or part.e2e_s is None:
-        return None
-    starts, ends = part.start_s[part.attempted], (part.start_s + part.e2e_s)[part.attempted]
-    if not np.isfinite(ends).any():
-        return None
-    duration = float(np.nanmax(ends) - np.nanmin(starts))
-    return duration if duration > 0 else None
 
 
 def _led_by_ttft(part: Requests) -> Iterator[Doubt]:
