@@ -12,9 +12,11 @@ import msgspec
 
 from ...errors import InputError
 from ...model import Load, Summary
+from ..kinds import Kind
 from ..ladders import ladder
 from ..loads import load
 from ..source import BROKEN, Source
+from . import DETAIL
 
 WHOLE = "run the benchmark again, or copy the file whole"
 ONE_RUN = "keep the logs of one run in one folder, as LoadGen wrote them"
@@ -53,7 +55,6 @@ _LABELS = {  # key of the detail log -> the summary's label
     "power_begin": "power_begin",
     "power_end": "power_end",
     "effective_scenario": "scenario",
-    "effective_test_mode": "mode",
     "effective_target_qps": "target_qps",
     "effective_min_duration_ms": "min_duration (ms)",
     "effective_min_query_count": "min_query_count",
@@ -99,10 +100,14 @@ class Log(msgspec.Struct, frozen=True, eq=False, dict=True):
     source: Source
     words: dict[str, str]  # lower-case label of the summary -> value as text; the first of a label counts
     statistics: dict[tuple[str, str], str]  # (metric, min, max, mean or a percent) -> ns as text
-    errors: int
     messages: Counter[str]  # of the errors, where the log has them
     warnings: int
     invalid_beside: str = ""  # what the run's other log says
+
+    @property
+    def errors(self) -> int:
+        """How many were logged."""
+        return max(self.count("num_errors") or 0, self.messages.total())
 
     def number(self, label: str) -> float | None:
         """A number by its label; None where it is not there."""
@@ -255,10 +260,10 @@ class Log(msgspec.Struct, frozen=True, eq=False, dict=True):
         return Load(concurrency=self.count("samples_per_query") or 1)
 
 
-def read(source: Source, what: str) -> Log:
+def read(source: Source, kind: Kind) -> Log:
     """A detail log or a summary. Raises InputError when it is broken or has no results."""
-    log = _detail(source) if what == "detail" else _summary(source)
-    _ = log.scenario, log.invalid, log.summaries, log.at_least  # what is broken is said here
+    log = _detail(source) if kind is DETAIL else _summary(source)
+    _ = log.scenario, log.invalid, log.summaries, log.at_least, log.errors  # what is broken is said here
     return log
 
 
@@ -288,8 +293,8 @@ def _summary(source: Source) -> Log:
     ending = _ERRORS.search(text)
     if ending is None or "result is" not in words:
         raise source.fail("the summary ends in the middle", hint=WHOLE)
-    warnings = _WARNINGS.search(text)
-    return Log(source, words, statistics, int(ending[1] or 0), Counter(), int(warnings[1]) if warnings else 0)
+    words["num_errors"], warnings = ending[1] or "0", _WARNINGS.search(text)
+    return Log(source, words, statistics, Counter(), int(warnings[1]) if warnings else 0)
 
 
 # ---- the detail log -----------------------------------------------------------------------------
@@ -317,9 +322,7 @@ def _detail(source: Source) -> Log:
         raise _aborted(source, "is empty")
     if "result is" not in words or "num_errors" not in words:
         raise _aborted(source, "ends before LoadGen wrote all its results")
-    log = Log(source, words, statistics, 0, messages, warnings)
-    errors = max(int(log.number("num_errors") or 0), sum(messages.values()))
-    return msgspec.structs.replace(log, errors=errors)
+    return Log(source, words, statistics, messages, warnings)
 
 
 def _entry(source: Source, line: bytes, number: int) -> _Entry:

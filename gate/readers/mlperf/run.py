@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ...model import METRICS, Aggregate, Counts, Doubt, Evidence, Floats, Summary, Why
 from .. import kinds
+from ..kinds import Kind
 from ..source import Source
 from ..told import Told
 from . import DETAIL, KINDS, NAME, SUMMARY, TITLE, TRACE, log as logs, trace
@@ -46,25 +47,24 @@ def decode(source: Source) -> Told:
     if kind is TRACE:
         return _trace(source)
     if kind is DETAIL or kind is SUMMARY:
-        what = "detail" if kind is DETAIL else "summary"
-        return _log(_checked(source, what), what)
+        return _log(_checked(source, kind), kind)
     raise kinds.refuse(source, kind, TITLE, "give mlperf_log_detail.txt or the whole folder of the run")
 
 
-def _checked(source: Source, what: str) -> Log:
+def _checked(source: Source, kind: Kind) -> Log:
     """The log, or the detail log beside it where there is one; INVALID in either is so in both.
 
     Without enforce_max_duration the summary skips the check of the query count. Raises InputError where they
     are of two runs.
     """
-    log, partner = logs.read(source, what), "summary" if what == "detail" else "detail"
-    beside = kinds.beside(source, KINDS, (SUMMARY if partner == "summary" else DETAIL).name)
-    if beside is None or kinds.kind_of(beside, KINDS) not in (SUMMARY, DETAIL):
+    log, partner = logs.read(source, kind), SUMMARY if kind is DETAIL else DETAIL
+    beside = kinds.beside(source, KINDS, partner.name)
+    if beside is None or kinds.kind_of(beside, KINDS) is not partner:
         return log
     other = logs.read(beside, partner)
     if log.summaries["e2e"].percentiles != other.summaries["e2e"].percentiles:
         raise source.fail(f"contradicts {beside.name}: other latencies there", hint=ONE_RUN)
-    richest, poorer = (log, other) if what == "detail" else (other, log)
+    richest, poorer = (log, other) if kind is DETAIL else (other, log)
     return replace(richest, invalid_beside=poorer.invalid)
 
 
@@ -73,10 +73,9 @@ def _checked(source: Source, what: str) -> Log:
 
 def _trace(source: Source) -> Told:
     samples, log = trace.read(source), None
-    for kind, what in ((DETAIL, "detail"), (SUMMARY, "summary")):
-        beside = kinds.beside(source, KINDS, kind.name)
-        if log is None and beside is not None:
-            log = _checked(beside, what)
+    for kind in (SUMMARY, DETAIL):
+        if beside := kinds.beside(source, KINDS, kind.name):
+            log = _checked(beside, kind)
     if log is not None:
         _same_run(source, samples, log)
     accuracy = kinds.beside(source, KINDS, "accuracy*.json")
@@ -84,8 +83,8 @@ def _trace(source: Source) -> Told:
         trace.tokens(accuracy, samples) if accuracy else (None, "mlperf_log_accuracy.json is not there")
     )
     rows = trace.columns(samples, tokens)
-    ends = np.array(samples.scheduled_ns) + np.array(samples.complete_ns)
-    window = float(ends.max() - min(samples.scheduled_ns)) / 1e9
+    ends = samples.scheduled_ns + samples.complete_ns
+    window = float(ends.max() - samples.scheduled_ns.min()) / 1e9
     doubts = [] if log is not None else [Doubt(Why.ABSENT, _EVERY, _NO_VERDICT)]
     if rows.ttft_s is not None and rows.output_tokens is None:
         doubts.append(Doubt(Why.ABSENT, ("tpot",), _NO_TOKENS.format(why)))
@@ -138,7 +137,7 @@ def _per_query(log: Log) -> bool:
 # ---- detail log and summary, and what is true of all ----------------------------------------------
 
 
-def _log(log: Log, what: str) -> Told:
+def _log(log: Log, kind: Kind) -> Told:
     doubts = []
     if _per_query(log):
         why = "MultiStream's summary states latencies of whole queries; give mlperf_log_detail.txt"
@@ -150,7 +149,7 @@ def _log(log: Log, what: str) -> Told:
     # sorted[int(n * p)] is the order statistic just above n * p, as `exclusive` bounds it.
     evidence = Aggregate(log.summaries, "exclusive", settled_by=_SETTLED_BY)
     return replace(
-        _told(log, what, evidence, doubts, has_tokens=False),
+        _told(log, kind.name.partition("*")[0], evidence, doubts, has_tokens=False),
         counts=Counts(log.at_least, log.at_least, 0),
         duration_s=log.duration_s,
         notes=(*((unknown,) if log.samples is None else ()), *_notes(log)),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ...model import Floats, Requests
 from .. import tables
@@ -26,14 +26,13 @@ _END = b'{"name":"LastTrace"}'
 _TIES = "{} first tokens have the scheduled time and issue delay of another: paired in the order of the log"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, eq=False):
     """The samples in the order LoadGen issued them; times in ns since the test began."""
 
     seq: list[int]
-    scheduled_ns: list[int]
-    complete_ns: list[int]  # after the schedule
-    ttft_ns: list[float] | None  # after the schedule; NaN where none was logged
+    scheduled_ns: NDArray[np.int64]
+    complete_ns: NDArray[np.int64]  # after the schedule
+    ttft_ns: Floats | None  # after the schedule; NaN where none was logged
     notes: tuple[str, ...]
 
 
@@ -67,34 +66,17 @@ def read(source: Source) -> Trace:
             samples[int(found[3])] = (at, int(found[4]), int(found[5]))
     if not samples:
         raise source.fail("holds no completed sample", hint="run the benchmark again")
-    return _joined(source, samples, by_time, by_seq)
-
-
-def _joined(
-    source: Source,
-    samples: dict[int, tuple[int, int, int]],
-    by_time: dict[tuple[int, int], list[int]],
-    by_seq: dict[int, int],
-) -> Trace:
-    order = sorted(samples)
+    order, ttft_ns = sorted(samples), np.full(len(samples), np.nan)
     tied = sum(len(values) for values in by_time.values() if len(values) > 1)
-    firsts: list[float] = []
-    for seq in order:
-        at, delay, _ = samples[seq]
-        waiting = by_time.get((at, delay))
-        firsts.append(float(by_seq.pop(seq, np.nan)) if not waiting else float(waiting.pop(0)))
-    left = len(by_seq) + sum(len(values) for values in by_time.values())
-    if left:
-        raise source.fail(
-            f"contradicts itself: {left} first tokens belong to no completed sample", hint=WHOLE
-        )
-    return Trace(
-        order,
-        [samples[seq][0] for seq in order],
-        [samples[seq][2] for seq in order],
-        None if np.isnan(firsts).all() else firsts,
-        (_TIES.format(tied),) if tied else (),
-    )
+    for place, seq in enumerate(order):
+        waiting = by_time.get(samples[seq][:2])
+        ttft_ns[place] = waiting.pop(0) if waiting else by_seq.pop(seq, np.nan)
+    if left := len(by_seq) + sum(map(len, by_time.values())):
+        why = f"contradicts itself: {left} first tokens belong to no completed sample"
+        raise source.fail(why, hint=WHOLE)
+    scheduled_ns, _, complete_ns = np.array([samples[seq] for seq in order], np.int64).T
+    notes = (_TIES.format(tied),) if tied else ()
+    return Trace(order, scheduled_ns, complete_ns, None if np.isnan(ttft_ns).all() else ttft_ns, notes)
 
 
 def tokens(source: Source, trace: Trace) -> tuple[Floats | None, str]:
@@ -121,9 +103,9 @@ def columns(trace: Trace, output_tokens: Floats | None) -> Requests:
     """The samples as rows, by the shared failure rule."""
     return tables.requests(
         errors=np.zeros(len(trace.seq), dtype=np.bool_),
-        ttft_s=None if trace.ttft_ns is None else np.array(trace.ttft_ns) / 1e9,
-        e2e_s=np.array(trace.complete_ns, dtype=np.float64) / 1e9,
+        ttft_s=None if trace.ttft_ns is None else trace.ttft_ns / 1e9,
+        e2e_s=trace.complete_ns / 1e9,
         output_tokens=output_tokens,
-        start_s=np.array(trace.scheduled_ns, dtype=np.float64) / 1e9,
+        start_s=trace.scheduled_ns / 1e9,
         order="submission",
     )
