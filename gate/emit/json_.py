@@ -10,51 +10,48 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
+from msgspec import Struct
+
 from ..model import (
-    REQUEST_METRICS,
+    METRICS,
     AnyReport,
     Attribution,
-    Capacity,
     Check,
     Comparison,
     Counts,
     ErrorReport,
     Goodput,
-    InputFile,
     Inspection,
-    LengthBucket,
     Load,
     LoadReport,
     MetricStats,
     Report,
     RunReport,
+    TtftParts,
 )
 
 SCHEMA_VERSION = 1
-_METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
-_CAUSES = (*REQUEST_METRICS, "several", "failed")
-_PARTS = ("client_queue", "server_queue", "rest")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def emit(report: AnyReport) -> str:
     """The whole report, or the error that kept it from being made, as one JSON object."""
-    return _text(_error(report) if isinstance(report, ErrorReport) else _report(report))
+    return _text(report)
 
 
 def comparisons(by_load: Sequence[Comparison]) -> str:
     """What `slo-gate compare --json` prints: one comparison a load, as `baseline` of a report."""
-    return _text({"schema_version": SCHEMA_VERSION, "comparisons": [comparison(one) for one in by_load]})
+    return _text({"schema_version": SCHEMA_VERSION, "comparisons": list(by_load)})
 
 
 def inspections(runs: Sequence[Inspection]) -> str:
     """What runs hold, as a JSON array."""
-    return _text([_inspection(one) for one in runs])
+    return _text(list(runs))
 
 
 def _inspection(inspection: Inspection) -> dict[str, Any]:
@@ -66,7 +63,7 @@ def _inspection(inspection: Inspection) -> dict[str, Any]:
         for metric, own in inspection.tool_reported.items()
     }
     told = _fields(inspection, "judged", "unjudged", "definitions")
-    return {**_run(inspection.run), **told, "tool_reported": reported}
+    return {**_measured(inspection.run), **told, "tool_reported": reported}
 
 
 def _text(document: object) -> str:
@@ -91,6 +88,8 @@ def _plain(value: object) -> Any:
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
+    if isinstance(value, Struct):
+        return _plain(_SHAPES.get(type(value), _all)(value))
     raise TypeError(f"a report holds a {type(value).__name__}, which JSON cannot")
 
 
@@ -98,99 +97,58 @@ def _fields(noun: object, *names: str) -> dict[str, Any]:
     return {name: getattr(noun, name) for name in names}
 
 
+# ---- nouns of another shape than in the model -------------------------------------------------
+
+
+def _all(noun: Any) -> dict[str, Any]:
+    return _fields(noun, *noun.__struct_fields__)
+
+
 def _error(report: ErrorReport) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "verdict": "error",
-        "exit_code": report.exit_code,
-        "headline": report.headline,
+        **_fields(report, "exit_code", "headline"),
         "error": _fields(report, "message", "where", "hint"),
-        "policy": report.policy and _fields(report.policy, "name", "path", "profile"),
+        "policy": report.policy,
     }
 
 
 def _report(report: Report) -> dict[str, Any]:
+    policy = ("name", "path", "repository_path", "sha256", "profile", "undecided")
     return {
         "schema_version": SCHEMA_VERSION,
         **_fields(report, "verdict", "exit_code", "headline", "next_action", "change", "report_only"),
-        "policy": _fields(report.policy, "name", "path", "repository_path", "sha256", "profile", "undecided"),
-        "inputs": [_input(file) for file in report.inputs],
-        "runs": [_run(run) for run in report.runs],
-        "loads": [_load_point(point) for point in report.loads],
-        "objectives": [_objective(check) for check in report.checks],
-        "goodput": _goodput(report.goodput),
+        "policy": _fields(report.policy, *policy),
+        **_fields(report, "inputs", "runs", "loads"),
+        "objectives": report.checks,
+        "goodput": report.goodput,
         "metrics": _metrics(report.metrics),
-        "baseline": comparison(report.baseline),
-        "attribution": _attribution(report.attribution),
-        "capacity": _capacity(report.capacity),
-        "measure_next": report.measure_next,
-        "notes": report.notes,
-        "provenance": _fields(report.provenance, "line", "reproduce"),
+        **_fields(report, "baseline", "attribution", "capacity", "measure_next", "notes", "provenance"),
     }
 
 
-def _input(file: InputFile) -> dict[str, Any]:
-    return _fields(file, "path", "sha256", "format", "tool", "tool_version")
+def _measured(part: RunReport | LoadReport) -> dict[str, Any]:
+    """Counts are nulls where the file does not state them, which is not zero."""
+    counts = part.counts or dict.fromkeys(Counts.__struct_fields__)
+    return {**_all(part), "counts": counts, "metrics": _metrics(part.metrics)}
 
 
-def _run(run: RunReport) -> dict[str, Any]:
-    return {
-        **_fields(run, "input", "format", "tool", "tool_version", "model", "hardware", "session"),
-        "load": _load(run.load),
-        **_fields(run, "evidence", "at_target"),
-        "counts": _counts(run.counts),
-        "duration_s": run.duration_s,
-        "goodput": _goodput(run.goodput),
-        "metrics": _metrics(run.metrics),
-        "notes": run.notes,
-        "doubts": [_fields(doubt, "code", "of", "why", "requests") for doubt in run.doubts],
-        **_fields(run, "input_tokens", "output_tokens"),
-    }
+def _metrics(metrics: Mapping[str, MetricStats | None]) -> dict[str, MetricStats | None]:
+    return {f"{metric}_s": metrics.get(f"{metric}_s") for metric in METRICS}
 
 
-def _counts(counts: Counts | None) -> dict[str, int | None]:
-    """Nulls where the file does not state them, which is not zero."""
-    return {name: getattr(counts, name) if counts else None for name in Counts.__struct_fields__}
-
-
-def comparison(baseline: Comparison | None) -> dict[str, Any] | None:
+def _comparison(baseline: Comparison) -> dict[str, Any]:
     """The baseline and how every percentile moved against it."""
-    if baseline is None:
-        return None
-    names = ("metric", "statistic", "baseline_s", "candidate_s", "growth", "interval", "method")
     return {
-        "name": baseline.name,
-        "load": _load(baseline.load),
-        **_fields(baseline, "kind", "sessions"),
+        **_fields(baseline, "name", "load", "kind", "sessions"),
         "runs": dict(zip(("baseline", "candidate"), baseline.runs, strict=True)),
-        "inputs": [_input(file) for file in baseline.inputs],
-        "changes": [_fields(change, *names) for change in baseline.changes],
-        "notes": baseline.notes,
+        **_fields(baseline, "inputs", "changes", "notes"),
     }
 
 
-def _load_point(point: LoadReport) -> dict[str, Any]:
-    return {
-        "load": _load(point.load),
-        **_fields(point, "at_target", "runs"),
-        "counts": _counts(point.counts),
-        "goodput": _goodput(point.goodput),
-        "metrics": _metrics(point.metrics),
-        "verdict": point.verdict,
-    }
-
-
-def _capacity(capacity: Capacity | None) -> dict[str, Any] | None:
-    if capacity is None:
-        return None
-    loads = {"load": _load(capacity.load), "fails": _load(capacity.fails)}
-    return {**loads, **_fields(capacity, "monotone", "text")}
-
-
-def _load(load: Load | None) -> dict[str, Any] | None:
+def _load(load: Load) -> dict[str, Any]:
     """Exactly one of concurrency, request_rate and burst; a client cap or real traffic beside a rate."""
-    if load is None:
-        return None
     if load.concurrency is not None:
         return {"concurrency": load.concurrency}
     if load.request_rate is not None:
@@ -206,74 +164,42 @@ def _objective(check: Check) -> dict[str, Any]:
         *("id", "metric", "statistic", "level", "expected", "operator", "bound", "unit"),
         *("observed", "observed_text", "share", "interval", "interval_of"),
         *("n", "misses", "misses_range", "n_eff", "deff"),
-        *(
-            "verdict",
-            "cause",
-            "doubts",
-            "blocks",
-            "reason",
-            "more_requests",
-            "headroom",
-            "policy_line",
-            "waived",
-        ),
+        *("verdict", "cause", "doubts", "blocks", "reason", "more_requests", "headroom"),
+        *("policy_line", "waived"),
     )
 
 
-def _goodput(goodput: Goodput | None) -> dict[str, Any] | None:
-    if goodput is None:
-        return None
-    missed = goodput.misses
+def _goodput(goodput: Goodput) -> dict[str, Any]:
+    names = ("fraction", "interval", "range", "good", "attempted", "requests_per_s", "tokens_per_s", "misses")
+    return _fields(goodput, *names)
+
+
+def _attribution(attribution: Attribution) -> dict[str, Any]:
     return {
-        **_fields(goodput, "fraction", "interval", "range", "good", "attempted"),
-        **_fields(goodput, "requests_per_s", "tokens_per_s"),
-        "misses": missed and _fields(missed, *_CAUSES),
+        "by_input_length": attribution.by_input,
+        "by_output_length": attribution.by_output,
+        **_fields(attribution, "ttft_parts", "worst_runs", "worst_requests"),
     }
 
 
-def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
-    if attribution is None:
-        return None
-    return {
-        "by_input_length": [_bucket(bucket) for bucket in attribution.by_input],
-        "by_output_length": [_bucket(bucket) for bucket in attribution.by_output],
-        "ttft_parts": [
-            {
-                **_fields(parts, "of", "n"),
-                **{f"{name}_s": _mean_p99(getattr(parts, name)) for name in _PARTS},
-            }
-            for parts in attribution.ttft_parts
-        ],
-        "worst_runs": [
-            _fields(run, "input", "good", "attempted", "share_of_misses") for run in attribution.worst_runs
-        ],
-        "worst_requests": [
-            _fields(
-                one,
-                *("input", "row", "id", "ttft_s", "tpot_s", "e2e_s"),
-                *("input_tokens", "output_tokens", "broke", "times_bound"),
-            )
-            for one in attribution.worst_requests
-        ],
+def _parts(parts: TtftParts) -> dict[str, Any]:
+    pairs = _fields(parts, "client_queue", "server_queue", "rest")
+    named = {
+        f"{name}_s": pair and dict(zip(("mean", "p99"), pair, strict=True)) for name, pair in pairs.items()
     }
+    return {**_fields(parts, "of", "n"), **named}
 
 
-def _bucket(bucket: LengthBucket) -> dict[str, Any]:
-    return {
-        **_fields(bucket, "low", "high", "n", "good"),
-        "misses": bucket.misses and _fields(bucket.misses, *_CAUSES),
-        **{
-            name: stats and _fields(stats, "p50", "p90", "p99")
-            for name in ("ttft_s", "e2e_s")
-            for stats in (getattr(bucket, name),)
-        },
-    }
-
-
-def _mean_p99(pair: tuple[float, float] | None) -> dict[str, float] | None:
-    return None if pair is None else dict(zip(("mean", "p99"), pair, strict=True))
-
-
-def _metrics(metrics: Mapping[str, MetricStats | None]) -> dict[str, Any]:
-    names = ("n", "p50", "p90", "p99", "mean", "min", "max", "tool_reported", "doubt")
-    return {name: stats and _fields(stats, *names) for name in _METRICS for stats in (metrics.get(name),)}
+_SHAPES: dict[type[Struct], Callable[[Any], dict[str, Any]]] = {
+    ErrorReport: _error,
+    Report: _report,
+    RunReport: _measured,
+    LoadReport: _measured,
+    Inspection: _inspection,
+    Comparison: _comparison,
+    Load: _load,
+    Check: _objective,
+    Goodput: _goodput,
+    Attribution: _attribution,
+    TtftParts: _parts,
+}
