@@ -66,6 +66,16 @@ class Doc:
         value = self.any(key)
         return value if isinstance(value, dict) else {}
 
+    def inner(self, key: str) -> frozenset[str]:
+        """Keys of the object in the field, or of the first in its list; empty for anything else."""
+        try:
+            value = msgspec.json.decode(self.fields[key], type=dict[str, msgspec.Raw] | list[msgspec.Raw])
+            if isinstance(value, list):
+                value = msgspec.json.decode(value[0], type=dict[str, msgspec.Raw])
+        except (KeyError, IndexError, *BROKEN):
+            return frozenset()
+        return frozenset(value)
+
     def text(self, key: str) -> str | None:
         """The field as text; numbers and booleans as they print."""
         value = self.any(key)

@@ -22,7 +22,8 @@ class Kind(Struct, frozen=True):
     keys: frozenset[str] = frozenset()  # all of these at the top level of (the first of) its objects
     any_of: frozenset[str] = frozenset()  # and one of these at least
     without: frozenset[str] = frozenset()  # and none of these
-    within: tuple[str, frozenset[str]] | None = None  # and under this key one of these keys at least
+    # and one of these keys at least under this one, in its object or the first of its list
+    within: tuple[str, frozenset[str]] | None = None
     header: frozenset[str] = frozenset()  # cells of a CSV's first line
     # A pattern of how a text or binary file begins, or what is cut short; any file's where no keys are named.
     begins: str = ""
@@ -52,7 +53,7 @@ def _fits(source: Source, kind: Kind) -> bool:
         return False
     if kind.any_of and not keys & kind.any_of:
         return False
-    return kind.within is None or not kind.within[1].isdisjoint(source.doc.mapping(kind.within[0]))
+    return kind.within is None or not kind.within[1].isdisjoint(source.doc.inner(kind.within[0]))
 
 
 def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:

@@ -183,6 +183,27 @@ class Source(Stored):
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
             raise self.fail(f"holds a value that YAML cannot hold: {error}", hint=WHOLE) from None
 
+    def table(self) -> list[list[str]]:
+        """The cells of a CSV line by line, empty lines left out.
+
+        Raises InputError where it is none, or a line is not as long as the first.
+        """
+        import csv  # only some formats need it
+        import io
+
+        text = bytes(self.data).decode("utf-8-sig", "replace")
+        reader, lines = csv.reader(io.StringIO(text, newline=""), strict=True), list[list[str]]()
+        try:
+            for line in filter(None, reader):
+                if lines and len(line) != len(lines[0]):
+                    why = f"has {len(line)} columns, the header {len(lines[0])}"
+                    where = f"line {reader.line_num}"
+                    raise self.fail(f"{why}: {len(line)} cells are no whole row", where, WHOLE)
+                lines.append(line)
+        except csv.Error as error:
+            raise self.fail(f"is not CSV: {error}", hint=WHOLE) from None
+        return lines
+
     def whole(self, kind: type[T]) -> T:
         """The object of JSON or of YAML as `kind`. Raises InputError for a field of another type."""
         try:

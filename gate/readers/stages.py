@@ -30,6 +30,11 @@ def number(value: Any) -> float | None:
         return None
 
 
+def text(value: Any) -> str | None:
+    """The value as a text, None where it is none."""
+    return value if isinstance(value, str) else None
+
+
 def whole(value: Any) -> int | None:
     """The value as a number of requests or tokens, None where it is none."""
     known = number(value)
