@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from math import isfinite
+
+from msgspec import Struct
 
 from ..model import Summary
 from .stored import Stored
 
 _ROUNDING = 1e-9  # relative: two ways of computing one percentile
 _AGAIN = "run the benchmark again, or use the file as the tool wrote it"
+
+
+class Stat(Struct, frozen=True):
+    """Statistics of one metric as many tools name them, in a unit of their own."""
+
+    min: float | None = None
+    max: float | None = None
+    p0p1: float | None = None
+    p1: float | None = None
+    p5: float | None = None
+    p10: float | None = None
+    p25: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99p9: float | None = None
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """(percent, value) of the percentiles that are there, ascending."""
+        names = (name for name in self.__struct_fields__ if name[1:2].isdecimal())
+        cells = ((float(name[1:].replace("p", ".")), getattr(self, name)) for name in names)
+        return [(percent, value) for percent, value in cells if value is not None]
 
 
 def ladder(
@@ -21,10 +49,18 @@ def ladder(
     high: float | None = None,
     n: int | None = None,
 ) -> Summary:
-    """(percent, value) pairs and the moments beside them in seconds, ascending; None cells left out."""
-    known = tuple(sorted((percent, value / per_second) for percent, value in points if value is not None))
-    mean, low, high = (None if value is None else value / per_second for value in (mean, low, high))
-    return Summary(known, mean, low, high, n)
+    """(percent, value) pairs and the moments beside them in seconds, ascending.
+
+    Left out is what is None or no finite number.
+    """
+    cells = ((percent, _seconds(value, per_second)) for percent, value in points)
+    known = sorted((percent, value) for percent, value in cells if value is not None)
+    mean, low, high = (_seconds(value, per_second) for value in (mean, low, high))
+    return Summary(tuple(known), mean, low, high, n)
+
+
+def _seconds(value: float | None, per_second: float) -> float | None:
+    return None if value is None or not isfinite(value) else value / per_second
 
 
 def check(

@@ -33,29 +33,12 @@ _HEADER = re.compile(r"(.*?)\s*(?:\(([^()]*)\))?")  # "Time to First Token (ms)"
 _WHOLE = "run the benchmark again, or copy the file whole"
 
 
-class Stat(msgspec.Struct, frozen=True):
+class Stat(ladders.Stat, frozen=True):
     """One metric of a summary, in its own unit; a scalar's value is in `avg`."""
 
     unit: str = ""
     avg: float | None = None
-    min: float | None = None
-    max: float | None = None
     count: float | None = None
-    p1: float | None = None
-    p5: float | None = None
-    p10: float | None = None
-    p25: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-
-    def percentiles(self) -> tuple[tuple[float, float], ...]:
-        """(percent, value in the metric's own unit) of those that are there, ascending."""
-        names = (name for name in self.__struct_fields__ if name[0] == "p")
-        found = ((float(name[1:]), getattr(self, name)) for name in names)
-        return tuple((percent, value) for percent, value in found if value is not None)
 
 
 def per_second(source: Stored, unit: str, metric: str) -> float:
@@ -125,9 +108,7 @@ class Stats(msgspec.Struct, frozen=True):
 
     def _summary(self, stat: Stat, tag: str) -> Summary:
         scale, n = per_second(self.source, stat.unit, tag), _count(self.source, stat.count, f"{tag}.count")
-        return ladders.ladder(
-            stat.percentiles(), per_second=scale, mean=stat.avg, low=stat.min, high=stat.max, n=n
-        )
+        return ladders.ladder(stat.points, per_second=scale, mean=stat.avg, low=stat.min, high=stat.max, n=n)
 
     @property
     def window_s(self) -> float | None:
@@ -223,7 +204,7 @@ def _row(source: Source, columns: list[str], row: list[str], at: str) -> tuple[s
         if cell:
             values["avg" if column == "Value" else column] = _number(source, cell, at)
     known = {key: value for key, value in values.items() if key in Stat.__struct_fields__}
-    return title.lower().replace(" ", "_"), Stat(unit, **known)
+    return title.lower().replace(" ", "_"), Stat(unit=unit, **known)
 
 
 def _number(source: Source, cell: str, at: str) -> float:

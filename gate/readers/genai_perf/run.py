@@ -205,7 +205,7 @@ def _one_token_a_chunk(chunks: Floats, length: nvidia.Stat | None) -> bool:
         return False
     pairs = [(float(chunks.mean()), length.avg or 0.0, 0.0)]
     # Equal means can be chance; equal percentiles, to a token, hardly.
-    pairs += [(float(np.percentile(chunks, p)), value, 1.0) for p, value in length.percentiles()]
+    pairs += [(float(np.percentile(chunks, p)), value, 1.0) for p, value in length.points]
     return all(abs(mine - its) <= max(_SAME * its, slack) for mine, its, slack in pairs)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from .. import clocks, stages
+from .. import clocks, ladders, stages
 from ..loads import load
 from ..source import BROKEN, Source
 from ..stages import at, number
@@ -22,24 +22,11 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 _ISO = re.compile(r"PT(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
-class Stat(Struct):
+class Stat(ladders.Stat, frozen=True):
     """One metric, in the unit it names."""
 
     units: str | None = None
     mean: float | None = None
-    min: float | None = None
-    max: float | None = None
-    p0p1: float | None = None
-    p1: float | None = None
-    p5: float | None = None
-    p10: float | None = None
-    p25: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    p99p9: float | None = None
 
 
 class Requests(Struct):

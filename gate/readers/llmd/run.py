@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from math import isfinite
 
 from ...model import METRICS, Aggregate, Counts, Doubt, Summary, Why
 from .. import stages
@@ -22,7 +21,6 @@ _BLOCKS = {
 }
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNIT = re.compile(r"(s|ms|us|ns)(?:/token)?")
-_NAMES = ["p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"]
 
 _OWN = "the result file of {} that the report was made from"
 _TPOT_GUIDELLM = (
@@ -109,13 +107,9 @@ def _summary(source: Source, stat: Stat, block: str) -> Summary:
     if not match:
         raise source.fail(f'"{stat.units}" is no unit of time', f"{block}.units", WHOLE)
     scale = _SECONDS[match[1]]
-
-    def seconds(name: str) -> float | None:
-        value = getattr(stat, name)
-        return value * scale if value is not None and isfinite(value) else None
-
-    points = ((float(name[1:].replace("p", ".")), seconds(name)) for name in _NAMES)
-    return ladder(points, mean=seconds("mean"), low=seconds("min"), high=seconds("max"))
+    mean, low, high = (None if v is None else v * scale for v in (stat.mean, stat.min, stat.max))
+    points = ((percent, value * scale) for percent, value in stat.points)
+    return ladder(points, mean=mean, low=low, high=high)
 
 
 def _check_order(source: Source, latencies: Mapping[str, Summary]) -> None:
