@@ -116,12 +116,7 @@ def _baseline(found: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _attribution(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    return found and {
-        **found,
-        "by_input": found["by_input_length"],
-        "by_output": found["by_output_length"],
-        "ttft_parts": [_parts(one) for one in found["ttft_parts"]],
-    }
+    return found and {**found, "ttft_parts": [_parts(one) for one in found["ttft_parts"]]}
 
 
 def _parts(one: dict[str, Any]) -> dict[str, Any]:

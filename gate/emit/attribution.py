@@ -19,13 +19,14 @@ def length_tables(report: Report) -> tuple[tuple[str, Table], ...]:
     found = report.attribution
     if found is None:
         return ()
-    known = any(bucket.good not in (None, bucket.n) for bucket in (*found.by_input, *found.by_output))
+    outputs, inputs = found.by_output_length, found.by_input_length
+    known = any(bucket.good not in (None, bucket.n) for bucket in (*inputs, *outputs))
     misses = ", and misses by the only bound they broke" if known else ""
     tables = []
-    if found.by_output:
-        tables.append((f"E2E by output length (tokens){misses}", _length_table(found.by_output, "e2e_s")))
-    if len(found.by_input) > 1:
-        tables.append((f"TTFT by input length (tokens){misses}", _length_table(found.by_input, "ttft_s")))
+    if outputs:
+        tables.append((f"E2E by output length (tokens){misses}", _length_table(outputs, "e2e_s")))
+    if len(inputs) > 1:
+        tables.append((f"TTFT by input length (tokens){misses}", _length_table(inputs, "ttft_s")))
     return tuple(tables)
 
 

@@ -20,8 +20,6 @@ from msgspec import Struct
 from ..model import (
     METRICS,
     AnyReport,
-    Attribution,
-    Check,
     Comparison,
     Counts,
     ErrorReport,
@@ -158,28 +156,9 @@ def _load(load: Load) -> dict[str, Any]:
     return {"burst": True}
 
 
-def _objective(check: Check) -> dict[str, Any]:
-    return _fields(
-        check,
-        *("id", "metric", "statistic", "level", "expected", "operator", "bound", "unit"),
-        *("observed", "observed_text", "share", "interval", "interval_of"),
-        *("n", "misses", "misses_range", "n_eff", "deff"),
-        *("verdict", "cause", "doubts", "blocks", "reason", "more_requests", "headroom"),
-        *("policy_line", "waived"),
-    )
-
-
 def _goodput(goodput: Goodput) -> dict[str, Any]:
     names = ("fraction", "interval", "range", "good", "attempted", "requests_per_s", "tokens_per_s", "misses")
     return _fields(goodput, *names)
-
-
-def _attribution(attribution: Attribution) -> dict[str, Any]:
-    return {
-        "by_input_length": attribution.by_input,
-        "by_output_length": attribution.by_output,
-        **_fields(attribution, "ttft_parts", "worst_runs", "worst_requests"),
-    }
 
 
 def _parts(parts: TtftParts) -> dict[str, Any]:
@@ -198,8 +177,6 @@ _SHAPES: dict[type[Struct], Callable[[Any], dict[str, Any]]] = {
     Inspection: _inspection,
     Comparison: _comparison,
     Load: _load,
-    Check: _objective,
     Goodput: _goodput,
-    Attribution: _attribution,
     TtftParts: _parts,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,20 +56,10 @@ def uncounted(runs: Sequence[Prepared]) -> Doubt | None:
 
 def check(objective: Objective, verdict: Verdict, reason: str, **facts: object) -> Check:
     """A Check with the objective's own fields filled in."""
-    return Check(
-        objective.id,
-        objective.metric,
-        objective.statistic,
-        objective.level,
-        objective.operator,
-        objective.bound,
-        objective.unit,
-        verdict,
-        reason,
-        expected=expected(objective),
-        policy_line=objective.line,
-        **facts,  # type: ignore[arg-type]
-    )
+    same = ("id", "metric", "statistic", "level", "operator", "bound", "unit")
+    own: dict[str, Any] = {name: getattr(objective, name) for name in same}
+    own |= {"expected": expected(objective), "policy_line": objective.line, **facts}
+    return Check(verdict=verdict, reason=reason, **own)
 
 
 def expected(objective: Objective) -> str:

@@ -33,19 +33,17 @@ class InputFile(Struct, frozen=True):
     tool_version: str | None
 
 
-class Check(Struct, frozen=True):
+class Check(Struct, frozen=True, kw_only=True):
     """One objective, judged. `interval` is [1 - alpha/2 lower, 1 - alpha/m upper], one-sided each."""
 
     id: str
     metric: str
     statistic: str
     level: Level
+    expected: str = ""  # the rule for a reader, e.g. "P99 TTFT <= 800 ms"
     operator: str
     bound: float | None
     unit: str
-    verdict: Verdict
-    reason: str  # a sentence: rule, observed, interval, n, misses, what would settle it
-    expected: str = ""  # the rule for a reader, e.g. "P99 TTFT <= 800 ms"
     observed: float | None = None
     observed_text: str = ""  # formatted so that it cannot contradict the verdict
     share: float | None = None  # share that met the bound, where the rule is about a share
@@ -56,9 +54,11 @@ class Check(Struct, frozen=True):
     misses_range: tuple[int, int] | None = None
     n_eff: float | None = None
     deff: float | None = None
+    verdict: Verdict
     cause: str | None = None  # of an inconclusive: evidence or undecided
     doubts: tuple[Why, ...] = ()  # why the evidence is doubted, where that decided
     blocks: bool = False  # this check alone keeps the gate from exiting 0
+    reason: str  # a sentence: rule, observed, interval, n, misses, what would settle it
     more_requests: int | None = None  # about how many more would decide
     headroom: float | None = None  # bound / observed, of a pass
     policy_line: int = 0
@@ -159,8 +159,8 @@ class WorstRun(Struct, frozen=True):
 class Attribution(Struct, frozen=True):
     """Which of the judged requests missed, and where the time went."""
 
-    by_input: tuple[LengthBucket, ...]  # quarters of the requests, fewer where lengths repeat
-    by_output: tuple[LengthBucket, ...]
+    by_input_length: tuple[LengthBucket, ...]  # quarters of the requests, fewer where lengths repeat
+    by_output_length: tuple[LengthBucket, ...]
     ttft_parts: tuple[TtftParts, ...]  # empty where no file has a queue time
     worst_runs: tuple[WorstRun, ...]  # with far more misses than others, most first; empty for one run
     worst_requests: tuple[WorstRequest, ...]

@@ -62,7 +62,7 @@ def test_misses_by_length_are_those_counted_one_by_one(by: str) -> None:
     causes = np.array(causes_one_by_one(rows))
     lengths = np.array(getattr(rows, f"{by}_tokens"))
     counted = np.ones(lengths.size, bool) if by == "input" else causes != "failed"
-    buckets = getattr(found(make_run(rows)), f"by_{by}")
+    buckets = getattr(found(make_run(rows)), f"by_{by}_length")
     assert len(buckets) == 4
     for bucket in buckets:
         mine = counted & (lengths >= bucket.low) & (lengths <= bucket.high)
@@ -80,9 +80,9 @@ def test_misses_by_length_are_those_counted_one_by_one(by: str) -> None:
 def test_every_request_of_known_length_is_in_exactly_one_quarter() -> None:
     rows = random_requests()
     attribution = found(make_run(rows))
-    assert sum(bucket.n for bucket in attribution.by_input) == 2000
-    assert sum(bucket.n for bucket in attribution.by_output) == (rows.status == Status.COMPLETED).sum()
-    for buckets in (attribution.by_input, attribution.by_output):
+    assert sum(bucket.n for bucket in attribution.by_input_length) == 2000
+    assert sum(bucket.n for bucket in attribution.by_output_length) == (rows.status == Status.COMPLETED).sum()
+    for buckets in (attribution.by_input_length, attribution.by_output_length):
         assert all(before.high < after.low for before, after in pairwise(buckets))
         assert max(bucket.n for bucket in buckets) < 1.1 * min(bucket.n for bucket in buckets)
 
@@ -90,15 +90,15 @@ def test_every_request_of_known_length_is_in_exactly_one_quarter() -> None:
 def test_equal_lengths_are_one_bucket_and_unknown_ones_none() -> None:
     tokens = [100.0] * 7 + [np.nan]
     attribution = found(make_run(make_requests(0.1, 1.0, tokens, input_tokens=np.nan)))
-    assert [(one.low, one.high, one.n) for one in attribution.by_output] == [(100, 100, 7)]
-    assert attribution.by_input == ()
+    assert [(one.low, one.high, one.n) for one in attribution.by_output_length] == [(100, 100, 7)]
+    assert attribution.by_input_length == ()
 
 
 def test_without_goodput_lengths_have_latencies_and_no_misses() -> None:
     policy = make_policy(latency("e2e", 99, 3.0))
     attribution = found(make_run(random_requests()), policy=policy)
-    assert all(bucket.misses is None and bucket.good is None for bucket in attribution.by_output)
-    assert all(bucket.e2e_s is not None for bucket in attribution.by_output)
+    assert all(bucket.misses is None and bucket.good is None for bucket in attribution.by_output_length)
+    assert all(bucket.e2e_s is not None for bucket in attribution.by_output_length)
     slowest = attribution.worst_requests[0]
     assert slowest.times_bound is None
     assert slowest.e2e_s == max(one.e2e_s or 0 for one in attribution.worst_requests)
@@ -107,7 +107,7 @@ def test_without_goodput_lengths_have_latencies_and_no_misses() -> None:
 def test_a_metric_that_must_not_be_judged_explains_nothing() -> None:
     run = make_run(random_requests(), doubts={"ttft": "not streamed"})
     attribution = found(run)
-    assert all(bucket.ttft_s is None for bucket in attribution.by_input)
+    assert all(bucket.ttft_s is None for bucket in attribution.by_input_length)
     assert all(one.ttft_s is None for one in attribution.worst_requests)
 
 
@@ -166,7 +166,7 @@ def test_failed_requests_do_not_crowd_out_the_slow_ones() -> None:
     status = [Status.FAILED] * 50 + [Status.COMPLETED] * 2
     attribution = found(make_run(make_requests([np.nan] * 50 + [0.1, 0.7], status=status, n=52)))
     assert [one.row for one in attribution.worst_requests] == [51, 50]
-    assert attribution.by_input == ()
+    assert attribution.by_input_length == ()
 
 
 def test_a_run_with_most_of_the_misses_is_named_and_even_ones_are_not() -> None:
@@ -303,7 +303,7 @@ def test_misses_add_up_to_goodput_s_own() -> None:
     assert report.goodput is not None
     total = Misses(
         *(
-            sum(getattr(bucket.misses, name) for bucket in report.attribution.by_input)
+            sum(getattr(bucket.misses, name) for bucket in report.attribution.by_input_length)
             for name in ("ttft", "tpot", "e2e", "several", "failed")
         )
     )

@@ -63,11 +63,11 @@ METRICS = {
 GOODPUT_BAD = Goodput(0.918, (0.9058, 0.9291), 2754, 3000, 18.36, 2731.0, Misses(175, 12, 20, 9, 30))
 GOODPUT_GOOD = Goodput(0.9973, (0.9931, 0.9992), 2992, 3000, 19.95, 2968.0, Misses(5, 1, 2, 0, 0))
 ATTRIBUTION = Attribution(
-    by_input=(
+    by_input_length=(
         LengthBucket(61, 402, 1500, 1441, Misses(30, 6, 8, 0, 15), Percentiles(0.1511, 0.31, 0.62), None),
         LengthBucket(403, 1733, 1500, 1313, Misses(145, 6, 12, 9, 15), Percentiles(0.32, 0.6, 1.04), None),
     ),
-    by_output=(
+    by_output_length=(
         LengthBucket(2, 148, 1490, 1399, Misses(81, 2, 4, 4, 0), None, Percentiles(1.021, 1.6, 1.9)),
         LengthBucket(149, 149, 1480, 1355, Misses(94, 10, 16, 5, 0), None, Percentiles(1.912, 2.6, 3.1)),
     ),

@@ -32,7 +32,7 @@ def measure_next(
         _more_runs(policy, judged),
         _other_loads(prepared, judged[0].run.load),
         _other_prompts(judged),
-        _prompt_length(attribution.by_input if attribution else ()),
+        _prompt_length(attribution.by_input_length if attribution else ()),
         _tail(metrics.get("tpot_s")),
     )
     return " ".join(sentence for sentence in sentences if sentence)
