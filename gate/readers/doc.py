@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from ..model import Floats
-from .stored import Stored
+from .stored import AGAIN, Stored
 
 T = TypeVar("T")
 BROKEN = (msgspec.MsgspecError, RecursionError)  # what decoding hostile JSON may raise
@@ -33,7 +33,7 @@ class Doc:
             return msgspec.json.decode(self.fields[key], type=kind | None)
         except BROKEN as error:
             why = str(error)
-            raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}") from None
+            raise self.source.fail(why[:1].lower() + why[1:], f"{self.at}.{key}", AGAIN) from None
 
     def any(self, key: str) -> Any:
         """The field as plain Python objects, None if absent. Raises InputError for broken text."""
@@ -51,14 +51,15 @@ class Doc:
             try:
                 value = float(value)
             except ValueError:
-                raise self.source.fail(f'expected a number, got "{value}"', f"{self.at}.{key}") from None
+                why = f'expected a number, got "{value}"'
+                raise self.source.fail(why, f"{self.at}.{key}", AGAIN) from None
         return value if value is not None and np.isfinite(value) else None
 
     def count(self, key: str) -> int | None:
         """The field as a whole number of things."""
         value = self.number(key)
         if value is not None and (value < 0 or value != int(value)):
-            raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}")
+            raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}", AGAIN)
         return None if value is None else int(value)
 
     def mapping(self, key: str) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from math import isfinite
 from msgspec import Struct
 
 from ..model import Summary
-from .stored import Stored
+from .stored import AGAIN, Stored
 
 _ROUNDING = 1e-9  # relative: two ways of computing one percentile
-_AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
 
 class Stat(Struct, frozen=True):
@@ -72,14 +71,14 @@ def check(
     """
     named = metric.upper()
     if any(not 0 <= percent <= 100 for percent, _ in summary.percentiles):
-        raise source.fail(f"states a percentile of {named} that is not between 0 and 100", hint=_AGAIN)
+        raise source.fail(f"states a percentile of {named} that is not between 0 and 100", hint=AGAIN)
     rising = [v for v in (summary.min, *(v for _, v in summary.percentiles), summary.max) if v is not None]
     if not negative and any(value < 0 for value in (*rising, summary.mean or 0.0)):
-        raise source.fail(f"states a negative time for {named}", hint=_AGAIN)
+        raise source.fail(f"states a negative time for {named}", hint=AGAIN)
     if any(
         later < earlier - abs(earlier) * _ROUNDING - 2 * rounding_s for earlier, later in pairwise(rising)
     ):
-        raise source.fail(f"contradicts itself: a higher percentile of {named} is lower", hint=_AGAIN)
+        raise source.fail(f"contradicts itself: a higher percentile of {named} is lower", hint=AGAIN)
 
 
 def has_zero(metric: str, summary: Summary) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import InputError
 from .doc import BROKEN as BROKEN, Doc as Doc
-from .stored import WHOLE, Buffer, Stored
+from .stored import AGAIN, WHOLE, Buffer, Stored
 
 T = TypeVar("T")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -278,7 +278,7 @@ class Source(Stored):
         if isinstance(error, RecursionError):
             return self.fail("the JSON is nested too deeply to be a result", at)
         if isinstance(error, msgspec.ValidationError):
-            return self.fail(text[:1].lower() + text[1:], at)
+            return self.fail(text[:1].lower() + text[1:], at, AGAIN)
         if "truncated" in text:
             return self.fail("the JSON ends in the middle", at, WHOLE)
         return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, WHOLE)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = "bytes | mmap"
 WHOLE = "run the benchmark again, or copy the file whole"
+AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
 # A map costs no memory, but a file cut short while it is read kills the process: only where it pays.
 _MAPPED_FROM = 32 << 20

@@ -8,11 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ...model import METRICS, Bools, Counts, Doubt, Evidence, Requests
-from ..stored import Stored
+from ..stored import AGAIN as AGAIN, Stored
 from ..told import Told
 
 EVERY = (*METRICS, "error_rate", "throughput")
-AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 
 
 class Case(Struct, frozen=True, eq=False):
