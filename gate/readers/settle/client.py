@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...model import Aggregate, Status, Summary
+from ...model import METRICS, Aggregate, Doubt, Status, Summary, Why
 from .case import Case, Finding
 
 _SLOW = 0.9  # of the requested rate
@@ -24,7 +24,7 @@ def pace(case: Case) -> Iterator[Finding]:
         yield f"the client was late: P99 from a request's due time to its start is {late_s:.3g} s"
 
 
-def _rate_kept(case: Case, rate: float) -> Iterator[str]:
+def _rate_kept(case: Case, rate: float) -> Iterator[Finding]:
     rows, duration_s, counts = case.rows, case.told.duration_s, case.counts
     starts = rows.start_s if rows is not None else None
     sent = case.told.sent_rate
@@ -33,10 +33,14 @@ def _rate_kept(case: Case, rate: float) -> Iterator[str]:
         sent = (len(starts) - 1) / span_s if span_s else rate
     if sent is not None:
         if sent < _SLOW * rate:
-            yield (
+            slow = (
                 f"requests were sent at {sent:.3g} req/s, {rate:g} were asked for: the client or its cap was"
                 " the limit, so the server did not see the stated load"
             )
+            yield slow
+            if starts is None:  # by starts it is looked at again where a load is declared
+                remedy = "raise its cap, or give it more workers"
+                yield Doubt(Why.EASIER_LOAD, (*METRICS, "goodput", "error_rate"), f"{slow}; {remedy}")
         return
     if not duration_s or counts.attempted < 2:
         return
