@@ -68,8 +68,9 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     `tokens`: output tokens of an answer, on average.
     """
     tpot, ttft, e2e = (_middle(evidence, metric) for metric in ("tpot", "ttft", "e2e"))
-    if not ttft or tpot == 0:
+    if not ttft or (tpot == 0 and tokens is None):
         return False
+    tpot = tpot or None  # 0 is no measurement: of answers of one token, or in one chunk
     if tpot is not None and tpot < BLIND_TPOT_S:
         return True
     if e2e is None:
