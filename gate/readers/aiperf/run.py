@@ -22,6 +22,7 @@ _TOKENIZER = "AIPerf's tokenizer (by which its own inter_token_latency differs f
 
 _Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
 _NO_GAPS = nvidia.Times([], "s")
+_OF_ONE_PHASE = ("asked", "load", "duration_s", "output_tokens")
 _Table: TypeAlias = "dict[str, NDArray[Any]]"
 _Key: TypeAlias = "tuple[str | None, int | None] | None"  # name and place of a phase; None: of the warm-up
 
@@ -197,16 +198,8 @@ def _agreed(
         if lost := [phase.name for phase in facts.measured if phase.name and phase.name not in names]:
             why = f"the measured phases {', '.join(lost)} have no request here; {nvidia.BOTH}"
             doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
-        return replace(
-            told,
-            doubts=tuple(doubts),
-            asked=None,
-            load=None,
-            stated={},
-            goodput="",
-            duration_s=None,
-            output_tokens=None,
-        )
+        unknown: dict[str, Any] = dict.fromkeys(_OF_ONE_PHASE)
+        return replace(told, doubts=tuple(doubts), stated={}, goodput="", **unknown)
     good = ~(table["warmup"] | table["cancelled"] | table["error"])
     if completed == here:
         nvidia.refuse_another_run(source, table["e2e"][good], told, name)

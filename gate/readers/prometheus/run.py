@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import units
 from ...model import METRICS, Buckets, Counts, Doubt, Histogram, Load, Summary, Why
+from .. import clocks
 from ..source import Source
 from ..told import Told
 from . import engines, scrapes, windows
@@ -117,11 +118,11 @@ def _windows(series: Sequence[Scrape]) -> Iterator[tuple[Source, Told]]:
         busy = [window for window in every if not window.quiet]
         clean = [window for window in busy if not window.refused]
         uncounted = _unattempted(clean, series[0].source.attempted_counter)
-        lost = dict(zip(map(id, clean), _missing(clean), strict=True)) if not uncounted else {}
-        load, general = _load(every), _general(every, busy)
+        if not uncounted:
+            _count_lost(clean)
+        load, general = _load([one for one in every if not one.refused]), _general(every, busy)
         for window in busy:
-            told = _told(window, group, load, lost.get(id(window), 0), uncounted, general)
-            yield window.end.source, told
+            yield window.end.source, _told(window, group, load, uncounted, general)
             general = ()
 
 
@@ -143,17 +144,12 @@ def _check(scrape: Scrape) -> None:
             raise scrape.source.fail(why, hint=WHOLE)
 
 
-def _missing(windows: Sequence[Window]) -> list[int]:
-    """Requests the gateway counted and the engine never finished, by window.
-
-    What is sent in one window may finish in a later one: a later surplus explains an earlier gap.
-    """
-    left, found = 0, []
-    for one in reversed(windows):
-        left += (one.attempted or 0) - one.finished
-        found.append(max(left, 0))
-        left = min(left, 0)
-    return found[::-1]
+def _count_lost(windows: Sequence[Window]) -> None:
+    """What is sent in one window may finish in a later one: a later surplus explains an earlier gap."""
+    left = 0
+    for window in reversed(windows):
+        left += (window.attempted or 0) - window.finished
+        window.lost, left = max(left, 0), min(left, 0)
 
 
 def _unattempted(windows: Sequence[Window], counter: str | None) -> str:
@@ -169,22 +165,19 @@ def _unattempted(windows: Sequence[Window], counter: str | None) -> str:
 
 def _load(windows: Sequence[Window]) -> Load | None:
     """Finished requests a second over the whole series: windows of one canary are one load."""
-    clean = [one for one in windows if not one.refused]
-    lengths = [one.duration_s for one in clean]
+    lengths = [one.duration_s for one in windows]
     total = sum(length for length in lengths if length is not None)
     if None in lengths or total <= 0:
         return None
-    return Load(request_rate=sum(one.finished for one in clean) / total, production=True)
+    return Load(request_rate=sum(one.finished for one in windows) / total, production=True)
 
 
 # ---- one window ---------------------------------------------------------------------------
 
 
-def _told(
-    window: Window, group: Group, load: Load | None, lost: int, uncounted: str, general: tuple[str, ...]
-) -> Told:
+def _told(window: Window, group: Group, load: Load | None, uncounted: str, general: tuple[str, ...]) -> Told:
     begin = window.begin.at if window.begin else None
-    failed = window.failed + lost
+    failed = window.failed + window.lost
     buckets, notes = _without_single_tokens(window)
     off, n = window.unstreamed
     return Told(
@@ -197,14 +190,14 @@ def _told(
         model=group[1],
         load=load,
         duration_s=window.duration_s,
-        date=_clock(begin if begin is not None else window.end.at)[:10] or None,
+        date=clocks.day(begin if begin is not None else window.end.at),
         definitions=window.engine.definitions,
         streamed=False if 0 < n == off else None,
         stream_with="judge E2E, or ask for streams",
         stated={metric: Summary(mean=mean) for metric, mean in window.means_s.items()},
         method="mean = sum / count of the histogram",
         doubts=tuple(_doubts(window, group, uncounted)),
-        notes=(*_when(window), *notes, *_failures(window, lost), *_counting(window), *general),
+        notes=(*_when(window), *notes, *_failures(window), *_counting(window), *general),
     )
 
 
@@ -257,15 +250,15 @@ def _edges(buckets: Mapping[str, Buckets]) -> str:
 # ---- notes --------------------------------------------------------------------------------
 
 
-def _failures(window: Window, lost: int) -> tuple[str, ...]:
+def _failures(window: Window) -> tuple[str, ...]:
     kinds = []
     if window.failed:
         kinds.append(
             f"{window.failed} aborted or failed in the engine, some of which its histograms may hold"
         )
-    if lost:
-        kinds.append(f"{lost} counted by the gateway and never finished by the engine")
-    return (f"{window.failed + lost} failed: {'; '.join(kinds)}",) if kinds else ()
+    if window.lost:
+        kinds.append(f"{window.lost} counted by the gateway and never finished by the engine")
+    return (f"{window.failed + window.lost} failed: {'; '.join(kinds)}",) if kinds else ()
 
 
 def _counting(window: Window) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Window(Struct, eq=False):
     completed: int = 0
     failed: int = 0  # as the engine counts them
     attempted: int | None = None  # as the gateway counts them
+    lost: int = 0  # counted by the gateway and never finished by the engine
     tokens: float | None = None
     single_token: int | None = None  # requests of one token or none
     unstreamed: tuple[int, int] = (0, 0)  # requests marked as not streamed, of those with a mark or without
