@@ -13,6 +13,7 @@ from ..model import Policy
 from ._build import build
 from ._problems import Problems, suggest
 from ._profiles import alone, merged
+from ._tables import TOP
 from ._yaml import MAX_BYTES, plain, read
 
 __all__ = [
@@ -71,6 +72,10 @@ def versions(data: bytes, path: str) -> dict[str | None, Policy]:
     """The policy as it stands, under None, and with each of its profiles, by name. Raises PolicyError."""
     origin, problems = (path, hashlib.sha256(data).hexdigest()), Problems(path)
     root = read(data, path)
+    keys = root.entries or {}
+    if len(keys) > len(TOP.keys) and not keys.keys() & TOP.keys.keys():
+        why = f"is no policy: none of its {len(keys):,} keys is one of a policy"
+        raise PolicyError(why, path, "check the path: results are named without --policy")
     base = build(alone(root), origin, problems)
     policies: dict[str | None, Policy | None] = {None: base}
     for name, tree in merged(root, problems).items():

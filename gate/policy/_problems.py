@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from msgspec import Struct, field
 
 from ..errors import PolicyError
 
 _SHOWN = 20  # more than a screenful helps nobody
+_MOST = 100  # a file with more is no policy: it is not read to its end
+_OPTIONS = 100  # words that one word is compared with
 _LONGEST = 400  # characters of one message
 # What people write who come from another tool; edit distance alone would not find these.
 _SYNONYMS = {
@@ -44,16 +47,18 @@ class Problems(Struct):
     path: str
     found: list[Problem] = field(default_factory=list)
     context: str = ""  # set while a profile is checked: "with profile pr: "
+    known: set[tuple[int, str, str]] = field(default_factory=set)
 
     def add(self, line: int, message: str, hint: str = "") -> None:
-        """Note a problem at a line (from 1; 0 for the file as a whole)."""
-        message = _clean(message)
-        problem = Problem(line, self.context + message, _clean(hint))
+        """Note a problem at a line (from 1; 0 for the file as a whole). Raises PolicyError for too many."""
+        message, hint = _clean(message), _clean(hint)
         # What is wrong in the base is wrong again in every profile: say it once.
-        if not any(
-            (p.line, p.hint) == (line, problem.hint) and p.message.endswith(message) for p in self.found
-        ):
-            self.found.append(problem)
+        if (line, message, hint) in self.known:
+            return
+        self.known.add((line, message, hint))
+        self.found.append(Problem(line, self.context + message, hint))
+        if len(self.found) > _MOST:
+            self.check()
 
     def check(self) -> None:
         """Raise PolicyError when anything was noted: the first where it stands, then one a line."""
@@ -66,8 +71,10 @@ class Problems(Struct):
         lines = [_sentence(first)]
         lines += [f"{self._where(p)}: {_sentence(p)}" for p in problems[1:_SHOWN]]
         if len(problems) > _SHOWN:
-            lines.append(f"{self.path}: and {len(problems) - _SHOWN} more")
-        hint = f"{len(problems)} problems in one file; docs/policy.md describes every key"
+            rest = f"{len(problems) - _SHOWN} more" if len(problems) <= _MOST else "more, not all of them read"
+            lines.append(f"{self.path}: and {rest}")
+        number = f"{_MOST} problems or more" if len(problems) > _MOST else f"{len(problems)} problems"
+        hint = f"{number} in one file; docs/policy.md describes every key"
         raise PolicyError("\n".join(lines), self._where(first), hint)
 
     def _where(self, problem: Problem) -> str:
@@ -88,7 +95,7 @@ def suggest(word: str, options: Iterable[str]) -> str:
     """A hint for a word nobody knows: the near match, else all the words there are."""
     from difflib import get_close_matches  # only when something is wrong: costs start-up time
 
-    options = list(options)
+    options = list(islice(options, _OPTIONS))
     lower = word[:60].strip().lower()
     known = _SYNONYMS.get(lower)
     near = [known] if known in options else get_close_matches(lower, options, n=1, cutoff=0.6)
