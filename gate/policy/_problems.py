@@ -71,7 +71,7 @@ class Problems(Struct):
         lines = [_sentence(first)]
         lines += [f"{self._where(p)}: {_sentence(p)}" for p in problems[1:_SHOWN]]
         if len(problems) > _SHOWN:
-            rest = f"{len(problems) - _SHOWN} more" if len(problems) <= _MOST else "more, not all of them read"
+            rest = f"{len(problems) - _SHOWN} more" if len(problems) <= _MOST else "more"
             lines.append(f"{self.path}: and {rest}")
         number = f"{_MOST} problems or more" if len(problems) > _MOST else f"{len(problems)} problems"
         hint = f"{number} in one file; docs/policy.md describes every key"

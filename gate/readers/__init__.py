@@ -131,6 +131,7 @@ def read(
         elif twin := _twin(source, seen.setdefault(len(source.data), [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
         else:
+            source.refuse_early()
             reader = forced or claim(source)
             claimed.setdefault(reader.NAME, []).append((reader, source))
     if mapped and generic.NAME not in claimed:

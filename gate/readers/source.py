@@ -15,6 +15,8 @@ from .stored import AGAIN, WHOLE, Buffer, Stored
 
 T = TypeVar("T")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MOST_KEYS = 10_000  # of one object: what has more is no result, and every reader would look at each
+_TAIL = 4096  # bytes at the end that are looked at
 _CHUNK = 2 << 20  # bytes of JSON lines decoded at a time: bounds memory, stays near the caches
 # Strings are matched first so that a NaN inside a text is left alone.
 _HALF = (  # a high surrogate without its low one, or the other way round
@@ -49,13 +51,21 @@ class Source(Stored):
             return "array"
         return "binary" if "\0" in start else "text"
 
+    def refuse_early(self) -> None:
+        """Raises InputError for what no result is and what would take readers long to find out."""
+        tail = bytes(self.data[-_TAIL:])
+        if self.shape not in ("empty", "binary") and b"\0" in tail:
+            raise self.fail("ends in NUL bytes: it was not written to its end", hint=WHOLE)
+        if self.shape != "broken" and len(self.keys) > _MOST_KEYS:
+            raise self.fail(f"is an object of {len(self.keys):,} keys, which no result is")
+
     def fault(self) -> InputError | None:
         """What is wrong with the JSON of a file that begins like JSON, if anything."""
         try:
             if self.shape == "broken":
                 return self._fault
             if self.shape == "array":
-                self.array(msgspec.Raw)
+                self.whole(msgspec.Raw)
         except InputError as error:
             return error
         return None
@@ -107,7 +117,16 @@ class Source(Stored):
             data = re.sub(_HALF, rb"\\ufffd", data)
         if not re.search(rb"[:,\[\s]-?(?:NaN|nan|Infinity|inf)\b", data):
             return data
-        return re.sub(_CONSTANT, _constant, data)
+        import io
+
+        strict, at = io.BytesIO(), 0  # piece by piece: `sub` would keep them all
+        for found in re.finditer(_CONSTANT, data):
+            if found[0][:1] != b'"':
+                strict.write(data[at : found.start()])
+                strict.write(_constant(found[0]))
+                at = found.end()
+        strict.write(data[at:])
+        return strict.getvalue()
 
     # ---- JSON content ---------------------------------------------------------------------
 
@@ -127,8 +146,7 @@ class Source(Stored):
             return frozenset(self.doc.fields)
         if self.shape == "array":
             try:
-                for item in self.array(msgspec.Raw)[:1]:
-                    return frozenset(_OBJECT.decode(bytes(item)))
+                return frozenset(key for item in self.elements(1) for key in _OBJECT.decode(item))
             except (*BROKEN, InputError):
                 return frozenset()
         return frozenset()
@@ -214,6 +232,12 @@ class Source(Stored):
         except BROKEN as error:
             raise self._broken(error) from None
 
+    def elements(self, most: int) -> list[msgspec.Raw]:
+        """The first elements of a top-level array, `most` at most; the others are checked and not kept."""
+        fields = [(f"element_{number}", msgspec.Raw, msgspec.Raw()) for number in range(most)]
+        first = self.whole(msgspec.defstruct("_First", fields, array_like=True))
+        return [item for item in msgspec.structs.astuple(first) if item != msgspec.Raw()]
+
     def array(self, item: type[T]) -> list[T]:
         """The elements of a top-level array, decoded as `item`."""
         try:
@@ -284,10 +308,7 @@ class Source(Stored):
         return self.fail(f"is not JSON: {text.removeprefix('JSON is malformed: ')}", at, WHOLE)
 
 
-def _constant(found: re.Match[bytes]) -> bytes:
-    word = found[0]
-    if word[:1] == b'"':
-        return word
-    if b"n" in word.lower() and b"nan" in word.lower():
+def _constant(word: bytes) -> bytes:
+    if b"nan" in word.lower():
         return b"null"
     return b'"-inf"' if word[:1] == b"-" else b'"inf"'

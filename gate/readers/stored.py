@@ -113,18 +113,18 @@ class Stored:
         import io
         import zlib
 
+        unpacked = io.BytesIO()  # gives its bytes away without a copy of them
         try:
-            with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
-                unpacked = bytearray()
+            packed = io.BytesIO(stored) if isinstance(stored, bytes) else stored  # no copy either way
+            with gzip.GzipFile(fileobj=packed) as file:
                 while piece := file.read(_PIECE):
-                    unpacked += piece
-                    if len(unpacked) > _UNPACKED_MAX:
+                    unpacked.write(piece if unpacked.tell() else piece.removeprefix(_BOM))
+                    if unpacked.tell() > _UNPACKED_MAX:
                         why = f"unpacks to more than {_UNPACKED_MAX >> 30} GiB"
                         raise self.fail(why, hint="unpack it first")
-            data = bytes(unpacked)
-            return data[3:] if data[:3] == _BOM else data
         except (EOFError, OSError, zlib.error) as error:
             raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=WHOLE) from None
+        return unpacked.getvalue()
 
     @cached_property
     def head(self) -> str:

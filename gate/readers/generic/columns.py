@@ -29,7 +29,7 @@ from .cells import (
     merge,
 )
 
-_KEYS = 5_000  # more are no columns
+_KEYS = 5_000  # more are no columns, and no object in a cell
 _BATCH = 50_000  # CSV rows converted at a time
 _HEAD_ROWS = 200
 
@@ -87,7 +87,7 @@ def load(source: Source, *, gaps: bool) -> Table:
 def _head_rows(source: Source) -> list[dict[str, msgspec.Raw]]:
     rows: Iterable[bytes | str]
     if source.shape == "array":
-        rows = map(bytes, source.array(msgspec.Raw))
+        rows = map(bytes, source.elements(_HEAD_ROWS))
     elif by_line(source):
         rows = (line for line in source.head.splitlines() if line.strip())
     else:
@@ -196,7 +196,11 @@ class _Schema:
             if unset == len(column):
                 continue
             if kind is Any or kind is msgspec.Raw:
-                keys += sum(map(_keys_inside, column))
+                try:
+                    keys += sum(map(_keys_inside, column))
+                except _Crowded:
+                    why = f'"{named}" holds an object of more than {_KEYS:,} keys'
+                    raise self.source.fail(why, hint="write one row a request") from None
             other = key not in self.ours and not telltales.tells(key)
             if kind is not msgspec.Raw and (not other or kind is Any):
                 cells[key] = [None if c is msgspec.UNSET else c for c in column] if unset else column
@@ -235,6 +239,10 @@ class _Doubled(Exception):  # noqa: N818 - says which key
     pass
 
 
+class _Crowded(Exception):  # noqa: N818 - as above
+    pass
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -252,6 +260,8 @@ def _keys_inside(cell: object) -> int:
     if isinstance(cell, msgspec.Raw):
         return _keys(bytes(cell))
     if isinstance(cell, dict):
+        if len(cell) > _KEYS:
+            raise _Crowded
         return len(cell) + sum(map(_keys_inside, cell.values()))
     return sum(map(_keys_inside, cell)) if isinstance(cell, list) else 0
 
