@@ -194,7 +194,7 @@ def _notes(benchmark: Benchmark, inside: Totals, outside: Totals, *, is_whole: b
     elif listed := inside.ended + outside.ended + cut:
         yield f"the file lists {listed} of {totals.ended} measured requests, a sample: its aggregate is used"
     else:
-        yield f"the lists of the {totals.ended} measured requests are empty (or a CSV): its aggregate is used"
+        yield f"lists of the {totals.ended} measured requests are empty, as in a CSV: its aggregate is used"
     if ramp_s := number(at(benchmark.config, "strategy", "rampup_duration")):
         yield f"the load ramps up over the first {ramp_s:g} s"
     yield from (f"GuideLLM warns: {at(each, 'message')}" for each in benchmark.warnings or ())

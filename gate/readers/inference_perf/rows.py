@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...model import METRICS, Doubt, Floats, Why
+from ...model import METRICS, Doubt, Why
 from .. import clocks, kinds, stages, tables
 from ..source import BROKEN, Source
 from ..stages import at
@@ -34,13 +34,12 @@ class _Response(msgspec.Struct, gc=False):
     output_token_times: list[Number] | None = None
 
 
-class _Info(msgspec.Struct, gc=False):
+class _Info(_Response, gc=False):
+    # Until 0.4 the response's own fields are here, with special tokens and the times of every message.
     request_metrics: dict[str, Any] | None = None
     response_metrics: _Response | None = None  # since 0.6
     response_info: _Response | None = None  # 0.5
     input_tokens: Count | None = None
-    output_tokens: Count | None = None  # until 0.4, special tokens among them
-    output_token_times: list[Number] | None = None  # until 0.4, of every message
     retries_attempted: Count = 0  # since 0.7, where there were any
 
 
@@ -55,8 +54,7 @@ class _Row(msgspec.Struct, gc=False):
     def response(self) -> _Response:
         """What came back, in any version's place."""
         info = self.info or _Info()
-        found = info.response_metrics or info.response_info
-        return found or _Response(info.output_tokens, None, None, info.output_token_times)
+        return info.response_metrics or info.response_info or info
 
     def message(self) -> str:
         """The kind of failure, "" where it is none."""
@@ -76,7 +74,7 @@ def decode(source: Source) -> Iterator[Told]:
     config = config_of(source)
     for index, (part, facts) in enumerate(_by_files(source, rows, config) or _by_config(rows, config)):
         if part.stop > part.start:
-            yield _told(source, rows[part], config, facts_of(source, config, index), facts)
+            yield _told(source, rows[part], config, facts_of(source, config, index) | facts)
 
 
 def _by_files(source: Source, rows: Sequence[_Row], config: Any) -> list[_Part]:
@@ -93,28 +91,25 @@ def _by_files(source: Source, rows: Sequence[_Row], config: Any) -> list[_Part]:
             why = f"contradicts {file.name}: {failed} of its requests failed, not {said.failures.count}"
             raise source.fail(why, hint=_TOGETHER)
         total, counted = said.total(said.successes.output_tokens), Counted(said.successes.count)
-        facts = stated_by(file, said, config, index) | {"output_tokens": total, "counted": counted}
-        found.append((part, facts))
+        beside = {"output_tokens": total, "counted": counted}
+        found.append((part, stated_by(file, said, config, index) | beside))
     return found
 
 
 def _by_config(rows: Sequence[_Row], config: Any) -> list[_Part]:
     declared, every = stages.declared(config), slice(0, len(rows))
     facts = [{"load": stages.load(stage), "asked": stages.asked(stage)} for stage in declared]
-    asked = [number for stage in declared if (number := stages.asked(stage)) is not None]
+    asked = list(filter(None, map(stages.asked, declared)))
     if len(declared) == 1:
         return [(every, facts[0])]
     if declared and len(asked) == len(declared) and sum(asked) == len(rows):
         return list(zip(_slices(asked), facts, strict=True))
-    pause_s = clocks.pause_s(*(_column(rows, name) for name in ("start_time", "end_time")))
+    start, end = (tables.column(getattr(row, name) for row in rows) for name in ("start_time", "end_time"))
+    pause_s = clocks.pause_s(start, end)
     if not declared and not pause_s:
         return [(every, {"notes": (_ALONE,)})]
     doubt = Doubt(Why.SEVERAL_LOADS, (*METRICS, "error_rate"), _SEVERAL.format(pause_s))
     return [(every, {"doubts": (doubt,)})]
-
-
-def _column(rows: Sequence[_Row], name: str) -> Floats:
-    return tables.column(getattr(row, name) for row in rows)
 
 
 def _slices(sizes: Sequence[int]) -> list[slice]:
@@ -122,48 +117,42 @@ def _slices(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _told(
-    source: Source, rows: Sequence[_Row], config: Any, beside: dict[str, Any], facts: dict[str, Any]
-) -> Told:
+def _told(source: Source, rows: Sequence[_Row], config: Any, facts: dict[str, Any]) -> Told:
     responses = [row.response() for row in rows]
     times = [r.chunk_times or r.output_token_times or [] for r in responses]
-    start, end = (_column(rows, name) for name in ("start_time", "end_time"))
+    start, end = (tables.column(getattr(row, name) for row in rows) for name in ("start_time", "end_time"))
     first, last = (tables.column(each[place] if each else None for each in times) for place in (0, -1))
     usage = tables.column(stages.whole(at(r.server_usage, "completion_tokens")) for r in responses)
     counted = tables.column(r.output_tokens for r in responses)
-    client = np.where(
-        np.isnan(counted), tables.column(row.computed("output_tokens") for row in rows), counted
-    )
+    computed = tables.column(row.computed("output_tokens") for row in rows)
+    client = np.where(np.isnan(counted), computed, counted)
     stated_ttft = tables.column(row.computed("time_to_first_token") for row in rows)
     infos = [row.info for row in rows if row.info is not None]
-    tokens: Floats | None = np.where(usage > 0, usage, client)
-    if not infos and not np.isfinite(client).any():
-        tokens = None  # the rows say nothing of them
+    is_counted = infos or np.isfinite(client).any()  # else the rows say nothing of tokens
     table = tables.requests(
         errors=np.array([row.error is not None for row in rows], np.bool_),
         ttft_s=np.where(np.isnan(first), stated_ttft, first - start),
         e2e_s=end - start,
-        output_tokens=tokens,
+        output_tokens=np.where(usage > 0, usage, client) if is_counted else None,
         input_tokens=tables.column(map(_input_tokens, rows)),
         start_s=start - start[0],
         gaps=tables.gaps_between(times) if source.gaps else None,
         order="start",
     )
     doubts, notes = list(facts.pop("doubts", ())), list(facts.pop("notes", ()))
-    if table.ttft_s is None and tokens is None:
+    if table.ttft_s is None and not is_counted:
         doubts.append(Doubt(Why.ABSENT, ("ttft", "tpot", "itl"), _NO_INFO))
     if any(info.output_token_times for info in infos):
         notes.append(_FLAT)
     retries, set_to = max((info.retries_attempted for info in infos), default=0), stages.retries(config)
     if set_to:
         notes.append(f"inference-perf was set to retry a failed request {set_to} times")
-    window_s = float(end.max() - start[0]) or None
     return Told(
         format=f"{NAME} requests",
         evidence=table,
         retries=retries if retries or len(infos) == len(rows) else set_to,
-        duration_s=facts.pop("duration_s", None) or window_s,
-        model=beside.pop("model") or _model(rows[0]),
+        duration_s=facts.pop("duration_s", None) or float(end.max() - start[0]) or None,
+        model=facts.pop("model") or _model(rows[0]),
         stream_with=STREAM_WITH,
         has_gaps=any(len(each) > 1 for each in times),
         pieces=np.array([len(each) or np.nan for each in times], np.float64),
@@ -173,7 +162,6 @@ def _told(
         doubts=tuple(doubts),
         notes=tuple(notes),
         **facts,
-        **beside,
     )
 
 
@@ -187,8 +175,7 @@ def _input_tokens(row: _Row) -> float | None:
 def _model(row: _Row) -> str | None:
     """What a body asks for; the file has it nowhere else."""
     try:
-        body = msgspec.json.decode(row.request)
-        model = at(msgspec.json.decode(body), "model") if isinstance(body, str) else None
+        body = stages.text(msgspec.json.decode(row.request)) or ""
+        return stages.text(at(msgspec.json.decode(body), "model"))
     except BROKEN:
         return None
-    return model if isinstance(model, str) else None

@@ -25,9 +25,7 @@ STREAM_WITH = "set `api.streaming: true`"
 _DETAIL = "`report.request_lifecycle.per_request: true`"
 _POOLED = "a summary pools several stages, so several loads; give the stage_N_lifecycle_metrics.json files"
 _SHARED_CHUNKS = f"all tokens of a chunk get its time, so their gaps are no chunk gaps; write {_DETAIL}"
-_ONE_TOKEN = (
-    f"one-token answers are in no TTFT of inference-perf; write {_DETAIL}, which has their chunk times"
-)
+_ONE_TOKEN = f"one-token answers are in no TTFT of inference-perf; their chunk times need {_DETAIL}"
 _TAGS = ("time_to_first_token", "time_per_output_token", "inter_token_latency", "request_latency")
 _RARE = 1.0  # percent of requests
 _CHUNKY = 0.1  # median token gap, of the mean TPOT
@@ -43,13 +41,9 @@ class _Successes(msgspec.Struct):
     goodput_metrics: dict[str, Any] | None = None
 
 
-class _Label(msgspec.Struct):
-    count: Count = 0
-
-
 class _Failures(msgspec.Struct):
     count: Count
-    by_label: dict[str, _Label] | None = None
+    by_label: dict[str, dict[str, Any]] | None = None
 
 
 class Lifecycle(msgspec.Struct):
@@ -100,31 +94,24 @@ def facts_of(source: Source, config: Any, index: int) -> dict[str, Any]:
     """What the files beside a result say of a stage, as `Told` names it."""
     partial = kinds.beside(source, KINDS, f"inference-perf.partial.stage_{index}.yaml")
     day = re.search(r"^\s+start: '?(\d{4}-\d\d-\d\d)T", partial.head, re.MULTILINE) if partial else None
-    model = at(config, "server", "model_name")
-    facts = {"model": model if isinstance(model, str) else None, "date": day[1] if day else None}
-    return facts | _verdict(
-        kinds.beside(source, KINDS, "validation.json") or source.beside("validation.json")
-    )
+    file = kinds.beside(source, KINDS, "validation.json") or source.beside("validation.json")
+    model = stages.text(at(config, "server", "model_name"))
+    return {"model": model, "date": day[1] if day else None, **(_verdict(file) if file else {})}
 
 
-def _verdict(file: Source | None) -> dict[str, Any]:
+def _verdict(file: Source) -> dict[str, Any]:
     """The tool's own word on its reports; one that is cut or edited is no good word."""
-    if file is None:
-        return {}
-    whole = file.shape == "object"
-    groups = [file.doc.any("global"), *file.doc.mapping("reports").values()] if whole else [None]
+    is_whole = file.shape == "object" and "reports" in file.keys
+    groups = [file.doc.any("global"), *file.doc.mapping("reports").values()] if is_whole else [None]
     listed = [at(group, "errors") for group in groups]
-    if not whole or "reports" not in file.keys or not all(isinstance(errors, list) for errors in listed):
+    if not all(isinstance(errors, list) for errors in listed):
         return {"valid": False, "invalid_because": "its validation.json is not as inference-perf writes it"}
     errors = [str(at(error, "message")) for each in listed for error in each]
     return {"valid": not errors, "invalid_because": f"validation.json: {'; '.join(errors[:3])}"}
 
 
 def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[str, Any]:
-    """What the aggregate of a stage says of its run, as `Told` names it.
-
-    Raises InputError for a rate that sends nothing.
-    """
+    """What a stage's aggregate says, as `Told` names it. Raises InputError for a rate that sends nothing."""
     declared, done = stages.declared(config), said.successes
     rate, users, sent, late = (
         stages.number(at(said.load_summary, *path))
@@ -133,11 +120,8 @@ def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[
     if rate is not None and rate <= 0 and not users:
         why = f"a requested rate of {rate:g} req/s sends nothing"
         raise source.fail(why, "$.load_summary.requested_rate", "run the benchmark at a positive rate")
-    per_second, duration_s = (
-        stages.number(at(done.throughput, "requests_per_sec")),
-        said.benchmark_time_seconds,
-    )
-    if duration_s is None and per_second and done.count:
+    duration_s = said.benchmark_time_seconds
+    if duration_s is None and (per_second := stages.number(at(done.throughput, "requests_per_sec"))):
         duration_s = done.count / per_second
     facts = {
         "load": stages.load({"rate": rate, "concurrency_level": users}),
@@ -159,13 +143,10 @@ def _goodput(said: Lifecycle, config: Any) -> str:
         return ""
     bounds = at(config, "report", "goodput", "constraints")
     named = bounds.items() if isinstance(bounds, dict) else ()
-    parts = [f"{good} of {of} completed requests"]
-    if by := ", ".join(f"{name} {bound:g} s" for name, bound in named if isinstance(bound, (int, float))):
-        parts.append(f"by {by}")
-    text = f"{good / of:.1%} ({', '.join(parts)}; a metric that is missing is a miss)"
-    if attempted in (0, of):
-        return text
-    return f"{text}; over all {attempted} attempted it is {good / attempted:.1%}"
+    by = ", ".join(f"{name} {bound:g} s" for name, bound in named if isinstance(bound, (int, float)))
+    count = f"{good} of {of} completed requests, by {by or 'bounds not stated'}"
+    beyond = "" if attempted in (0, of) else f"; over all {attempted} attempted it is {good / attempted:.1%}"
+    return f"{good / of:.1%} ({count}; a metric that is missing is a miss){beyond}"
 
 
 def decode(source: Source) -> Iterable[Told]:
@@ -184,9 +165,9 @@ def _aggregate(source: Source, kind: str) -> Told:
     said, config = source.whole(Lifecycle), config_of(source)
     match = re.search(r"stage_(\d+)_", source.path.name if source.path else source.name)
     index = int(match[1]) if match and kind == "stage" else 0
-    facts, pooled = stated_by(source, said, config, index), False
+    facts = stated_by(source, said, config, index)
     if kind == "summary":
-        facts, pooled = _of_summary(source, said, config, facts)
+        facts = _of_summary(source, said, config, facts)
     known = {metric: summary for metric, summary in facts["stated"].items() if summary.percentiles}
     total, done = stages.whole(at(said.load_summary, "count")), said.successes
     lengths = done.output_tokens or done.output_len or {}
@@ -198,29 +179,26 @@ def _aggregate(source: Source, kind: str) -> Told:
         output_tokens=said.total(lengths),
         fewest_tokens=lengths.get("min"),
         stream_with=STREAM_WITH,
-        doubts=tuple(_doubts(lengths, known, pooled)),
+        doubts=(*facts.pop("doubts", ()), *_doubts(lengths, known)),
         notes=tuple(_notes(said)),
         **facts,
         **facts_of(source, config, index),
     )
 
 
-def _of_summary(
-    source: Source, said: Lifecycle, config: Any, facts: dict[str, Any]
-) -> tuple[dict[str, Any], bool]:
-    """What it says of the only stage, and whether there may be others."""
+def _of_summary(source: Source, said: Lifecycle, config: Any, facts: dict[str, Any]) -> dict[str, Any]:
+    """What it says of the only stage, with a doubt where there may be others."""
     files, declared = kinds.numbered(source, KINDS, *STAGES), stages.declared(config)
     stage = files[0].whole(Lifecycle) if len(files) == 1 else None
     if stage is not None and (stage.attempted, stage.failures.count) == (said.attempted, said.failures.count):
-        return stated_by(files[0], stage, config, 0) | {"stated": facts["stated"]}, False
+        return stated_by(files[0], stage, config, 0) | {"stated": facts["stated"]}
     if not files and len(declared) == 1:
-        return facts | {"load": stages.load(declared[0])}, False
-    return facts | {"load": None, "asked": None}, True
+        return facts | {"load": stages.load(declared[0])}
+    pooled = Doubt(Why.SEVERAL_LOADS, (*METRICS, "error_rate"), _POOLED)
+    return facts | {"load": None, "asked": None, "doubts": (pooled,)}
 
 
-def _doubts(lengths: Statistics, known: Mapping[str, Summary], pooled: bool) -> Iterator[Doubt]:
-    if pooled:
-        yield Doubt(Why.SEVERAL_LOADS, (*METRICS, "error_rate"), _POOLED)
+def _doubts(lengths: Statistics, known: Mapping[str, Summary]) -> Iterator[Doubt]:
     short = min((p for p, length in _points(lengths) if length is not None and length > 1), default=100.0)
     fewest = lengths.get("min")
     if "ttft" in known and fewest is not None and fewest <= 1 and short > _RARE:
@@ -234,7 +212,7 @@ def _doubts(lengths: Statistics, known: Mapping[str, Summary], pooled: bool) -> 
 def _notes(said: Lifecycle) -> Iterator[str]:
     """What failed with what, and where the server and the client's tokenizer count differently."""
     done, labels = said.successes, said.failures.by_label or {}
-    yield from tables.failure_kinds({text: label.count for text, label in labels.items()})
+    yield from tables.failure_kinds({kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels})
     mine, theirs = ((stat or {}).get("mean") for stat in (done.output_len, done.output_tokens))
     if mine is not None and theirs and abs(mine - theirs) > tables.MISMATCH * theirs:
         yield f"output tokens a request: the server's usage says {theirs:.4g}, {NAME}'s tokenizer {mine:.4g}"
