@@ -28,7 +28,13 @@ BOOLEANS = {
 TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
 LINES = ("set", "baseline")
 SWITCHES = ("report-only", "same-session")
-FILES = {"report-json": "json", "junit": "junit", "markdown": "markdown", "html": "html"}  # input -> option
+FILES = {
+    "report-json": "json",
+    "junit": "junit",
+    "markdown": "markdown",
+    "html": "html",
+    "sarif": "sarif",
+}  # input -> option
 COMMENT_MODES = ("on-change", "always", "never")
 SLO_GATE = (sys.executable, "-I", "-m", "gate")
 USAGE = 2
@@ -116,11 +122,11 @@ def there(path: str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
-def comment(report: str, mode: str, token: str) -> str:
-    """Step summary and comment; the address of the comment, or nothing."""
-    on_request = os.environ.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "workflow_run"))
-    words = ["comment", f"--report={report}", "--step-summary", f"--mode={mode if on_request else 'never'}"]
-    words += [f"--key={given('comment-key')}", f"--job={given('job')}"]
+def tell(report: str, mode: str, token: str) -> dict[str, str]:
+    """Step summary, comment and check run; their addresses, where there are any."""
+    words = ["comment", f"--report={report}", "--step-summary", f"--mode={mode}", f"--job={this_job()}"]
+    words += [f"--key={given('comment-key')}", f"--pr={given('pr-number') or 'auto'}"]
+    words += ["--check-run"] if BOOLEANS.get(given("check-run")) else []
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:
         done = subprocess.run(
@@ -130,10 +136,32 @@ def comment(report: str, mode: str, token: str) -> str:
         print(
             f"warning: no comment was written: {type(error).__name__}. The verdict stands.", file=sys.stderr
         )
-        return ""
+        return {}
     print(done.stdout, end="", flush=True)
-    word, _, address = (done.stdout.splitlines() or [""])[-1].partition(" ")
-    return address if word in ("created", "updated", "unchanged") else ""
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    urls = [said[word] for word in ("created", "updated", "unchanged") if word in said]
+    return {"comment-url": urls[0] if urls else "", "check-run-url": said.get("check-run", "")}
+
+
+def this_job() -> str:
+    """Workflow, job, step and place in the matrix on one line; the last only where there is a matrix."""
+    *names, matrix = given("job").split(" / ", 3)
+    try:
+        values = json.loads(matrix)
+    except ValueError:
+        return " ".join(given("job").split())
+    leg = json.dumps(values, sort_keys=True) if values else ""
+    return " ".join(" / ".join(part for part in (*names, leg) if part).split())
+
+
+def comment_mode() -> str:
+    """When to comment: never where no pull request is meant. Raises InputError."""
+    mode, number = one_of("comment", COMMENT_MODES), given("pr-number")
+    if number and not (number.isascii() and number.isdecimal() and int(number)):
+        raise InputError(f"pr-number is {shown(number)}; write a number, or leave it out")
+    switch("check-run")
+    event = os.environ.get("GITHUB_EVENT_NAME", "")
+    return mode if number or event.startswith(("pull_request", "workflow_run")) else "never"
 
 
 def read(path: str) -> dict[str, Any]:
@@ -145,17 +173,22 @@ def read(path: str) -> dict[str, Any]:
     return report if isinstance(report, dict) else {"verdict": "error"}
 
 
-def outputs(report: Mapping[str, Any], code: int, files: Mapping[str, str], address: str) -> dict[str, str]:
-    """The step's outputs; files only where they were written."""
+def outputs(
+    report: Mapping[str, Any], code: int, files: Mapping[str, str], urls: Mapping[str, str]
+) -> dict[str, str]:
+    """The step's outputs; files only where they were written, from the workspace."""
+    folder = Path(given("working-directory"))
     fraction = (report.get("goodput") or {}).get("fraction")
     failed = [o["id"] for o in report.get("objectives", ()) if o["verdict"] == "fail" and o["blocks"]]
-    written = {name: path for name, path in files.items() if there(path)}
+    written = {name: str(folder / path) for name, path in files.items() if there(path)}
     return {
         "verdict": report["verdict"],
         "exit-code": str(code),
         "goodput": "" if fraction is None else str(fraction),
         "failed-objectives": json.dumps(failed),
-        "comment-url": address,
+        "comment-url": "",
+        "check-run-url": "",
+        **urls,
         **{name: written.get(name, "") for name in FILES},
     }
 
@@ -173,10 +206,10 @@ def main() -> int:
     files.setdefault("report-json", "slo-gate-report/report.json")
     token = os.environ.pop("SLO_GATE_TOKEN", "")  # for the comment alone
     os.environ.setdefault("COLUMNS", "120")  # the log of a runner is no terminal
-    report, address = files["report-json"], ""
+    report, urls = files["report-json"], {}
     try:
         prepare(files)
-        mode = one_of("comment", COMMENT_MODES)
+        mode = comment_mode()
         source = policy_source()
         code = subprocess.run([*SLO_GATE, *arguments(files, source)], check=False).returncode
         if source != "head" and code != USAGE:  # there was a policy to judge by
@@ -187,10 +220,10 @@ def main() -> int:
         code = USAGE
         mode = "never"
     if there(report):
-        address = comment(report, mode, token)
+        urls = tell(report, mode, token)
     else:
         append("GITHUB_STEP_SUMMARY", f"### ERROR (exit {code}, no verdict): the log of this step says why\n")
-    found = outputs(read(report), code, files, address)
+    found = outputs(read(report), code, files, urls)
     append("GITHUB_OUTPUT", "".join(f"{name}={' '.join(value.split())}\n" for name, value in found.items()))
     return code
 

@@ -27,6 +27,15 @@ stop() { # message, hint: nothing was judged
   echo "hint: $(inert "$2")" >&2
   printf 'verdict=error\nexit-code=2\n' >>"${GITHUB_OUTPUT:-/dev/null}"
   echo "::error title=slo-gate::Nothing was judged; the log says why."
+  { # inside a code span nothing is a mention, a link or HTML
+    printf '### ERROR (exit 2, no verdict): nothing was judged\n\n'
+    local name text
+    for name in What Next; do
+      text="$(inert "$1")"
+      printf -- '- **%s:** `%s`\n' "$name" "${text//\`/\'}"
+      shift
+    done
+  } >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
   exit 2
 }
 
@@ -85,17 +94,33 @@ private() { # the Python inside the environment $1
   if [ -x "$1/bin/python" ]; then echo "$1/bin/python"; else echo "$1/Scripts/python.exe"; fi
 }
 
+if [ -n "${SLO_GATE_WORKING_DIRECTORY:-}" ]; then
+  cd -- "$SLO_GATE_WORKING_DIRECTORY" 2>/dev/null ||
+    stop "working-directory is \"$SLO_GATE_WORKING_DIRECTORY\", which is no folder" 'name one from the workspace'
+fi
 left=''
 forget "${SLO_GATE_REPORT_JSON:-}" slo-gate-report/report.json
 forget "${SLO_GATE_JUNIT:-}"
 forget "${SLO_GATE_MARKDOWN:-}"
 forget "${SLO_GATE_HTML:-}"
+forget "${SLO_GATE_SARIF:-}"
 if [ -n "$left" ]; then stop "there is no room for a report at $left" 'name a file, not a folder'; fi
 
 case "$SLO_GATE_EXTRA" in
   *[!a-z,-]*) stop 'extra holds more than names and commas' 'name the extras of pyproject.toml, like: report' ;;
 esac
-what="$SLO_GATE_SOURCE${SLO_GATE_EXTRA:+[$SLO_GATE_EXTRA]}"
+extra="${SLO_GATE_EXTRA:+[$SLO_GATE_EXTRA]}"
+version="${SLO_GATE_VERSION:-}"
+case "$version" in
+  '') what="$SLO_GATE_SOURCE$extra" ;;
+  -* | *[!A-Za-z0-9._+:/@~=-]*) stop 'version is no version, file, folder or address' 'write it like 1.2.0' ;;
+  git+https://* | https://*) what="slo-gate$extra @ $version" ;;
+  [0-9]*) what="slo-gate$extra==$version" ;;
+  *)
+    if [ ! -e "$version" ]; then stop "version is \"$version\", which is no file" 'write it like 1.2.0, or name a wheel'; fi
+    what="$(cd "$(dirname "$version")" && pwd)/${version##*/}$extra"
+    ;;
+esac
 base="${RUNNER_TEMP:-$(mktemp -d)}/slo-gate"
 venv="$base/$(printf '%s|%s' "$what" "$SLO_GATE_PYTHON" | cksum | tr ' ' '-')"
 hint='behind a firewall set PIP_INDEX_URL, or PIP_NO_INDEX and PIP_FIND_LINKS with a folder of wheels'
@@ -111,7 +136,9 @@ if [ ! -f "$venv/ready" ]; then # a second use in this job has it already
       "$python" -I -m venv --without-pip "$venv" || stop 'no environment can be made' "$(tail -n 1 "$base/venv.log")"
       pip=("$python" -I -m pip --python "$(private "$venv")")
     fi
-    "${pip[@]}" install --quiet --disable-pip-version-check "$what" || stop 'slo-gate cannot be installed' "$hint"
+    # Where the job's other steps are to install is not where this goes.
+    env -u PIP_USER -u PIP_TARGET -u PIP_PREFIX -u PIP_ROOT -u PIP_REQUIRE_VIRTUALENV -u PIP_DRY_RUN \
+      "${pip[@]}" install --no-user --quiet --disable-pip-version-check "$what" || stop 'slo-gate cannot be installed' "$hint"
   elif [ -n "$SLO_GATE_PYTHON" ]; then
     named="${SLO_GATE_PYTHON//[^[:alnum:]._\/ -]/?}" # nothing that a runner would obey
     stop "python is \"$named\", which is no Python 3.10 or newer" 'leave the input out, or name another'

@@ -30,6 +30,7 @@ FILES = {  # option -> emitter, and what it writes
     "markdown": ("markdown", "Markdown"),
     "html": ("html", "a page with charts (extra slo-gate[report])"),
     "codequality": ("gitlab", "a GitLab code-quality report"),
+    "sarif": ("sarif", "a SARIF log for code scanning"),
     "metrics": ("openmetrics", "OpenMetrics text"),
 }
 # Option -> its key, of all that belong to the command that gives a verdict again.

@@ -11,7 +11,7 @@ import click
 from ..errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from ..model import AnyReport
+    from ..model import AnyReport, PolicyName
     from ..publish import Outcome, PublishError
 
 SUMMARY_BYTES = 1_000_000  # GitHub drops a step summary above 1 MiB
@@ -41,6 +41,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
     metavar="TEXT",
     help="The job it is about; each has a comment. Default: the CI system's word.",
 )
+@click.option("--check-run", is_flag=True, help="Also make a check run of the commit (GitHub).")
 @click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, metavar="SECONDS",
@@ -59,6 +60,8 @@ def command(**options: Any) -> int:
     markdown = EMITTERS["markdown"](report)
     if options["step_summary"]:
         _summarise(markdown)
+    if options["check_run"]:
+        _check_run(report, markdown, options)
     outcome = _publish(report, markdown, options)
     if outcome is not None:
         click.echo(f"{outcome.action} {outcome.url}".rstrip())
@@ -80,32 +83,66 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
     if options["mode"] == "never":
         return None
     from .. import publish
-    from ..model import PolicyName, Verdict
-    from ._place import subject
+    from ..model import Verdict
 
-    about = subject(report) or PolicyName(None, "", None)
-    green = getattr(report, "verdict", None) == Verdict.PASS
-    job = _job() if options["job"] is None else options["job"]
-    post = publish.Post(markdown, job, options["key"], about.path, about.name, about.profile, green)
+    about, green = _about(report), getattr(report, "verdict", None) == Verdict.PASS
+    post = publish.Post(markdown, _job(options), options["key"], about.path, about.name, about.profile, green)
     try:
         here, forge = publish.place(os.environ, options["pr"], options["timeout"])
         return publish.publish(post, here, forge, options["mode"])
     except publish.PublishError as error:
-        _warn(error, options["step_summary"])
+        _warn("no comment was written", error, options["step_summary"])
         return None
 
 
-def _job() -> str:
+def _about(report: AnyReport) -> PolicyName:
+    from ..model import PolicyName
+    from ._place import subject
+
+    return subject(report) or PolicyName(None, "", None)
+
+
+def _check_run(report: AnyReport, markdown: str, options: dict[str, Any]) -> None:
+    from .. import publish
+    from ..emit import format as words, github
+
+    about = _about(report)
+    parts = ("slo-gate", about.path, about.profile, _job(options), options["key"])
+    run = publish.CheckRun(
+        words.plain(" / ".join(part for part in parts if part)),
+        _conclusion(report),
+        words.plain(report.headline),
+        markdown,
+        github.on_check_run(report),
+    )
+    try:
+        click.echo(f"check-run {publish.create_check_run(run, os.environ, options['timeout'])}".rstrip())
+    except publish.PublishError as error:
+        _warn("no check run was made", error, options["step_summary"])
+
+
+def _conclusion(report: AnyReport) -> str:
+    """Green for what was shown to hold alone: what is let through unproven, or in spite of it, is neutral."""
+    from ..model import ErrorReport, Verdict
+
+    if isinstance(report, ErrorReport) or report.exit_code:
+        return "failure"
+    return "success" if report.verdict in (Verdict.PASS, Verdict.WARN) else "neutral"
+
+
+def _job(options: dict[str, Any]) -> str:
     """This job in the words of its CI system; GitLab's name of a job holds its place in a matrix."""
+    if options["job"] is not None:
+        return str(options["job"])
     names = ("CI_JOB_NAME",) if os.environ.get("GITLAB_CI") else ("GITHUB_WORKFLOW", "GITHUB_JOB")
-    return "\0".join(os.environ.get(name, "") for name in names)
+    return " / ".join(os.environ.get(name, "") for name in names)
 
 
-def _warn(error: PublishError, in_summary: bool) -> None:
+def _warn(what: str, error: PublishError, in_summary: bool) -> None:
     from ..units import printable
 
     where = f" ({printable(error.where)})" if error.where else ""
-    text = f"no comment was written: {printable(error.message)}{where}. The verdict stands."
+    text = f"{what}: {printable(error.message)}{where}. The verdict stands."
     click.echo(f"warning: {text}", err=True)
     if error.hint:
         click.echo(f"hint: {printable(error.hint)}", err=True)

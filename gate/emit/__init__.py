@@ -31,5 +31,6 @@ EMITTERS: Mapping[str, Emitter] = {
     "junit": _of("junit"),
     "markdown": _of("markdown"),
     "openmetrics": _of("openmetrics"),
+    "sarif": _of("sarif"),
     "text": _of("text"),
 }

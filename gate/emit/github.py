@@ -40,6 +40,24 @@ def _level(check: Check, report: Report) -> str:
     return "notice" if check.verdict == Verdict.INCONCLUSIVE else "warning"
 
 
+def on_check_run(report: AnyReport) -> list[dict[str, str | int]]:
+    """All annotations as the API of check runs takes them; a policy outside of the repository has none."""
+    levels = {"error": "failure", "warning": "warning", "notice": "notice"}
+    if isinstance(report, ErrorReport) or not (file := u.file_of(report)):
+        return []
+    return [
+        {
+            "path": file,
+            "start_line": max(check.policy_line, 1),
+            "end_line": max(check.policy_line, 1),
+            "annotation_level": levels[_level(check, report)],
+            "title": _cut(f"{f.mark(check)} {name}", _TITLE),
+            "message": _cut(u.sentence(check), _MESSAGE),
+        }
+        for name, check in u.unmet(report)
+    ]
+
+
 def command(level: str, title: str, message: str, **properties: str) -> str:
     """One annotation: `level` is error, warning or notice."""
     shown = {**properties, "title": _cut(title, _TITLE)}

@@ -29,8 +29,9 @@ def emit(report: AnyReport) -> str:
 def _rule(name: str, check: Check, report: Report) -> dict[str, Any]:
     text = f"{f.mark(check)} {name}: {u.sentence(check)}"
     path = u.file_of(report) or f.plain(report.policy.path)
-    fingerprint = _fingerprint(path, report.policy.name, report.policy.profile or "", name)
-    return _finding(name, text, fingerprint, _severity(check, report), path, check.policy_line)
+    return _finding(
+        name, text, u.fingerprint(report, name), _severity(check, report), path, check.policy_line
+    )
 
 
 def _severity(check: Check, report: Report) -> str:
@@ -44,7 +45,7 @@ def _error(report: ErrorReport) -> dict[str, Any]:
     gate = report.policy
     text = " Next: ".join(f.plain(part) for part in (report.headline, report.hint) if part)
     parts = (gate.path, gate.name or "", gate.profile or "") if gate else (where,)
-    return _finding("slo-gate", text, _fingerprint("error", *parts), "blocker", where, line)
+    return _finding("slo-gate", text, u.digest("error", *parts), "blocker", where, line)
 
 
 def _place(report: ErrorReport) -> tuple[str, int]:
@@ -65,9 +66,3 @@ def _finding(name: str, text: str, fingerprint: str, severity: str, path: str, l
         "severity": severity,
         "location": {"path": path.removeprefix("./"), "lines": {"begin": max(line, 1)}},
     }
-
-
-def _fingerprint(*parts: str) -> str:
-    import hashlib
-
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

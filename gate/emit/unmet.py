@@ -46,3 +46,16 @@ def file_of(report: Report) -> str:
     if path is None:  # whoever made the report did not say: as it was named
         path = "" if report.policy.path.startswith("preset:") else report.policy.path
     return f.plain(path).removeprefix("./")
+
+
+def fingerprint(report: Report, name: str) -> str:
+    """The same for a rule whatever was measured, another for each policy file, name and profile."""
+    policy = report.policy
+    return digest(file_of(report) or f.plain(policy.path), policy.name, policy.profile or "", name)
+
+
+def digest(*parts: str) -> str:
+    """SHA-256 of texts, each apart."""
+    import hashlib
+
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""The only network code: one comment of a report on a pull or merge request, kept up to date.
+"""The only network code: one comment of a report on a pull or merge request, kept up to date; a check run.
 
 Nothing here is part of a verdict. What goes wrong is a PublishError, which the command line shows as
 a warning.
@@ -13,10 +13,22 @@ from msgspec.structs import replace
 
 from . import _github, _gitlab
 from ._body import NO_PROFILE, NONE, SMALLER, Marker, compose, marker, marker_of, shorten
+from ._checks import CheckRun, create as create_check_run
 from ._http import RefusedError
 from ._nouns import Comment, Environment, Forge, Outcome, Place, Post, PublishError
 
-__all__ = ["MODES", "Outcome", "Place", "Post", "PublishError", "place", "publish", "shorten"]
+__all__ = [
+    "MODES",
+    "CheckRun",
+    "Outcome",
+    "Place",
+    "Post",
+    "PublishError",
+    "create_check_run",
+    "place",
+    "publish",
+    "shorten",
+]
 
 MODES = ("on-change", "always", "never")
 _GONE = (404, 410)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from ._http import Api, RefusedError
 from ._nouns import Comment, Environment, Place, PublishError
 
@@ -18,9 +20,9 @@ _DENIED = (
 _NO_PR = "name it with --pr NUMBER, or run on pull_request or workflow_run"
 
 
-def api_of(api: str, token: str, timeout_s: float) -> Api:
-    """The REST API. Raises PublishError."""
-    return Api(api, token, _HEADERS, timeout_s, _DENIED)
+def api_of(api: str, token: str, timeout_s: float, denied: str = _DENIED) -> Api:
+    """The REST API; `denied` is what to do about a 401 or 403. Raises PublishError."""
+    return Api(api, token, _HEADERS, timeout_s, denied)
 
 
 def place(env: Environment, number: str, timeout_s: float) -> Place:
@@ -29,6 +31,21 @@ def place(env: Environment, number: str, timeout_s: float) -> Place:
     In a workflow_run it is found from the head SHA and the head repository of the run that GitHub
     names, never from anything that run has written.
     """
+    event = _event(env)
+    here = _job(env, event)
+    if number != "auto":
+        return _with_number(here, int(number))
+    # What is posted is about a pull request's own commit: GITHUB_SHA is that of its merge with the base.
+    here = replace(here, commit=_commit(event))
+    return _with_number(here, _number(event, here, timeout_s))
+
+
+def job(env: Environment) -> Place:
+    """This job, whatever it is about, without a pull request. Raises PublishError."""
+    return _job(env, _event(env))
+
+
+def _job(env: Environment, event: dict[str, Any]) -> Place:
     repository = env.get("GITHUB_REPOSITORY", "")
     if not repository:
         raise PublishError(
@@ -39,23 +56,12 @@ def place(env: Environment, number: str, timeout_s: float) -> Place:
         raise PublishError(
             "GITHUB_TOKEN is not set", "", "give the step `env: GITHUB_TOKEN: ${{ github.token }}`"
         )
-    event = _event(env)
-    here = Place(
-        (env.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"),
-        repository,
-        int(number) if number != "auto" else 0,
-        token,
-        _commit(event) or (env.get("GITHUB_SHA", "") if number != "auto" else ""),
-        _run_url(env, repository),
-    )
-    if here.number:
-        return here
-    return _with_number(here, _number(event, here, timeout_s))
+    api = (env.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
+    commit = _commit(event) or env.get("GITHUB_SHA", "")
+    return Place(api, repository, 0, token, commit, _run_url(env, repository))
 
 
 def _with_number(here: Place, number: int) -> Place:
-    from msgspec.structs import replace
-
     return replace(here, number=number)
 
 
@@ -106,7 +112,7 @@ def _number_of_run(run: dict[str, Any], here: Place, timeout_s: float) -> int:
     owner = str(source).split("/")[0]
     pulls = list(
         api_of(here.api, here.token, timeout_s).pages(
-            f"/repos/{_path(here.repository)}/pulls", state="open", head=f"{owner}:{branch}"
+            f"/repos/{path_of(here.repository)}/pulls", state="open", head=f"{owner}:{branch}"
         )
     )
     from_there = [pull for pull in pulls if _dig(pull, "head", "repo", "full_name") == source]
@@ -121,7 +127,8 @@ def _number_of_run(run: dict[str, Any], here: Place, timeout_s: float) -> int:
     raise PublishError(f"{what} the measured commit as head", "", "name it with --pr NUMBER")
 
 
-def _path(repository: str) -> str:
+def path_of(repository: str) -> str:
+    """A repository as a part of an address."""
     return quote(repository, safe="/")
 
 
@@ -130,7 +137,7 @@ class GitHub:
 
     def __init__(self, here: Place, timeout_s: float) -> None:
         self._api = api_of(here.api, here.token, timeout_s)
-        self._repository = f"/repos/{_path(here.repository)}"
+        self._repository = f"/repos/{path_of(here.repository)}"
         self._number = here.number
         self._login: str | None = None
 

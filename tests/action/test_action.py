@@ -53,6 +53,16 @@ STEPS = [
     use("word", report_only="yes"),
     use("mode", comment="sometimes"),
     use("report", results="results/bad.jsonl", report_only="TRUE"),
+    use(
+        "folder",
+        working_directory="services/a",
+        results="bad.jsonl",
+        check_run="true",
+        sarif="folder/s.sarif",
+        pr_number="7",
+    ),
+    use("elsewhere", working_directory="services/none"),
+    use("number", pr_number="7; rm"),
     use("stale"),
     {**use("stale", fail_on="never"), "id": "stale2", "name": "stale2"},
     {"name": "keep", "run": 'cp -r pass fail inconclusive broken hostile page stale "$OUT/"; ls >"$OUT/ls"'},
@@ -67,6 +77,9 @@ def prepared(folder: Path) -> Path:
     (folder / "pol$(touch pwned).yaml").write_text(hostile, encoding="utf-8")
     (folder / "results").mkdir()
     (folder / "-rf.jsonl").write_text(rows(200, 0.1), encoding="utf-8")
+    (folder / "services" / "a").mkdir(parents=True)
+    (folder / "services" / "a" / "slo.yaml").write_text(POINT, encoding="utf-8")
+    (folder / "services" / "a" / "bad.jsonl").write_text(rows(200, 0.9), encoding="utf-8")
     for name, text in {
         "good.jsonl": rows(200, 0.1),
         "bad.jsonl": rows(200, 0.9),
@@ -98,7 +111,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ran(tmp_path_factory: pytest.TempPathFactory, github: FakeGitHub, kept: Path) -> Ran:
     """One job with every case, in an environment that is made once."""
     folder = prepared(tmp_path_factory.mktemp("action") / "repo")
-    return act(folder, STEPS, api=github.url, OUT=str(kept))
+    # Where the job's own steps install is nothing to the Action.
+    pip = {"PIP_USER": "1", "PIP_TARGET": str(kept / "target"), "PIP_REQUIRE_VIRTUALENV": "1"}
+    return act(folder, STEPS, api=github.url, OUT=str(kept), **pip)
 
 
 CASES = [
@@ -113,6 +128,9 @@ CASES = [
     ("word", "failure", "error", "2", "[]"),
     ("mode", "failure", "error", "2", "[]"),
     ("report", "success", "fail", "0", '["ttft.p90"]'),
+    ("folder", "failure", "fail", "1", '["ttft.p90"]'),
+    ("elsewhere", "failure", "error", "2", ""),
+    ("number", "failure", "error", "2", "[]"),
     ("stale", "success", "pass", "0", "[]"),
     ("stale2", "failure", "error", "2", "[]"),
 ]
@@ -124,7 +142,7 @@ def test_outcome_and_outputs_of_each_case(
 ) -> None:
     assert ran.steps[step]["outcome"] == outcome, ran.part(step)
     out = ran.outputs(step)
-    assert (out["verdict"], out["exit-code"], out["failed-objectives"]) == (verdict, code, failed)
+    assert (out["verdict"], out["exit-code"], out.get("failed-objectives", "")) == (verdict, code, failed)
 
 
 @pytest.mark.parametrize("step", ["pass", "fail", "inconclusive", "broken", "hostile"])
@@ -142,6 +160,27 @@ def test_page_and_baseline_are_there_when_asked_for(ran: Ran, kept: Path) -> Non
     assert "<html" in (kept / "page" / "report.html").read_text(encoding="utf-8")
     report = json.loads((kept / "page" / "r.json").read_text(encoding="utf-8"))
     assert "base.jsonl" in json.dumps(report["baseline"])
+
+
+def test_a_working_directory_is_where_paths_are_and_the_policy_keeps_its_place(
+    ran: Ran, github: FakeGitHub
+) -> None:
+    out = ran.outputs("folder")
+    assert out["report-json"] == "services/a/folder/r.json"
+    assert out["sarif"] == "services/a/folder/s.sarif"
+    assert "::error file=services/a/slo.yaml,line=4,title=FAIL ttft.p90::" in ran.part("folder")
+    (run,) = github.checks
+    assert (run["conclusion"], run["output"]["annotations"][0]["path"]) == ("failure", "services/a/slo.yaml")
+    assert out["check-run-url"] == "https://forge/r/1"
+    assert ran.outputs("fail")["check-run-url"] == ""
+    assert 'working-directory is "services/none", which is no folder' in ran.part("elsewhere")
+    assert "### ERROR (exit 2, no verdict)" in ran.part("elsewhere").split("Summary - ")[1]
+    assert 'pr-number is "7; rm"' in ran.part("number")
+
+
+def test_pip_s_settings_of_the_job_are_not_the_action_s(ran: Ran, kept: Path) -> None:
+    assert ran.outputs("pass")["verdict"] == "pass"
+    assert not (kept / "target").exists()
 
 
 def test_a_usage_error_takes_the_place_of_the_report_of_an_earlier_run(ran: Ran, kept: Path) -> None:
@@ -191,7 +230,7 @@ def test_no_name_makes_an_annotation_or_reaches_the_terminal_raw(ran: Ran) -> No
 
 
 def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub) -> None:
-    urls = {step: ran.outputs(step)["comment-url"] for step, *_ in CASES}
+    urls = {step: ran.outputs(step).get("comment-url", "") for step, *_ in CASES}
     assert {step for step, url in urls.items() if url} == {
         "fail",
         "inconclusive",
@@ -199,9 +238,10 @@ def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub
         "nothing",
         "hostile",
         "report",
+        "folder",
         "stale2",
     }
-    assert len(set(urls.values()) - {""}) == len(github.bodies) == 7
+    assert len(set(urls.values()) - {""}) == len(github.bodies) == 8
     assert all(body.startswith("<!-- slo-gate:comment job=") for body in github.bodies)
 
 
@@ -431,7 +471,7 @@ def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
     }
     assert set(action["outputs"]) == {
         *("verdict", "exit-code", "goodput", "failed-objectives", "comment-url"),
-        *("report-json", "junit", "markdown", "html"),
+        *("report-json", "junit", "markdown", "html", "sarif", "check-run-url"),
     }
     for step in action["runs"]["steps"]:
         assert "uses" not in step
@@ -474,6 +514,7 @@ def step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
         (folder / name.strip()).write_text("PASS", encoding="utf-8")
     known = {"SOURCE": str(ROOT), "EXTRA": "", "PYTHON": "", **REPORTS, **inputs}
     env = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder / "temp"), "GITHUB_OUTPUT": "out.txt"}
+    env |= {"GITHUB_STEP_SUMMARY": str(folder / "summary")}
     env |= {f"SLO_GATE_{name}": value for name, value in known.items()}
     return subprocess.run(
         ["bash", ROOT / ".github" / "action.sh"],
@@ -490,14 +531,23 @@ def obeyed(done: subprocess.CompletedProcess[str]) -> list[str]:
 OURS = "::error title=slo-gate::Nothing was judged; the log says why."
 
 
-@pytest.mark.parametrize("inputs", [{"EXTRA": BAD}, {"PYTHON": BAD}], ids=lambda value: next(iter(value)))
+STOPS = [{name: BAD} for name in ("EXTRA", "PYTHON", "VERSION", "WORKING_DIRECTORY")]
+
+
+@pytest.mark.parametrize("inputs", STOPS, ids=lambda value: next(iter(value)))
 def test_an_input_that_stops_the_step_leaves_no_old_report_and_no_command_in_the_log(
     inputs: dict[str, str], tmp_path: Path
 ) -> None:
     done = step(tmp_path, **inputs)
     assert done.returncode == 2
     assert obeyed(done) == [OURS]
-    assert [path.name for path in tmp_path.rglob("*.*") if path.name != "out.txt"] == []
+    left = [path.name for path in tmp_path.rglob("*.*") if path.name != "out.txt"]
+    if "WORKING_DIRECTORY" not in inputs:  # where no report can have been
+        assert left == []
+    summary = (tmp_path / "summary").read_text(encoding="utf-8")
+    assert summary.startswith("### ERROR (exit 2, no verdict): nothing was judged\n\n- **What:** `")
+    assert "##[" not in summary
+    assert "\x1b" not in summary
     assert "verdict=error" in (tmp_path / "out.txt").read_text(encoding="utf-8")
 
 

@@ -21,6 +21,7 @@ SUFFIX = {
     "gitlab": "codequality.json",
     "html": "html",
     "openmetrics": "prom",
+    "sarif": "sarif",
 }
 
 

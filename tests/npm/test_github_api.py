@@ -9,12 +9,23 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from gate.emit import EMITTERS
 from gate.model import AnyReport
 from tests.conftest import Process
-from tests.emit.reports import failed_to_read, failing, hostile, inconclusive, passing, sweep, warning
+from tests.emit.reports import (
+    TTFT_FAIL,
+    failed_to_read,
+    failing,
+    hostile,
+    inconclusive,
+    make_report,
+    passing,
+    sweep,
+    warning,
+)
 from tests.npm.conftest import Prism
 from tests.publish.forges import SHA, TOKEN, FakeGitHub
 
@@ -77,4 +88,20 @@ def test_the_pull_request_of_a_fork_is_looked_for_as_github_describes_it(
     proxy = prism(forge.url)
     done = slo_gate("comment", "--report", "report.json", **job(tmp_path, proxy, failing(), event))
     assert done.stdout.startswith("created"), done.stderr
+    assert proxy.violations() == []
+
+
+def test_check_runs_are_made_as_github_describes_it(
+    prism: Start, httpserver: HTTPServer, tmp_path: Path, slo_gate: Process
+) -> None:
+    forge = FakeGitHub(httpserver)
+    proxy = prism(forge.url)
+    many = tuple(replace(TTFT_FAIL, id=f"ttft.p{n}") for n in range(60))
+    reports = (failing(), failed_to_read(), passing(), hostile(), inconclusive(), make_report(checks=many))
+    for report in reports:
+        env = job(tmp_path, proxy, report, REQUEST)
+        done = slo_gate("comment", "--report", "report.json", "--mode", "never", "--check-run", **env)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert len(forge.checks) == len(reports)
+    assert "PATCH" in forge.writes()
     assert proxy.violations() == []

@@ -57,7 +57,8 @@ REPORTS: dict[str, tuple[AnyReport, int, int, int, int]] = {
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, int]]]:
     """What the readers from npm make of every report in every dialect."""
-    installed("test-results-parser"), installed("junit-to-ctrf")
+    for name in ("test-results-parser", "junit-to-ctrf"):
+        installed(name)
     folder = tmp_path_factory.mktemp("junit")
     for name, (report, *_) in REPORTS.items():
         for dialect in DIALECTS:

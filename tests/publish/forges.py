@@ -84,7 +84,12 @@ class FakeGitHub(FakeForge):
     """Pull request 7 of owner/repo."""
 
     pulls: list[dict[str, Any]]
+    checks: list[dict[str, Any]]  # check runs, as they are after their updates
     user: dict[str, str] | None = None  # whom GET /user names; a job's token may not ask
+
+    def __init__(self, server: HTTPServer, *, per_page: int = 100) -> None:
+        super().__init__(server, per_page=per_page)
+        self.checks = []
 
     def route(self, request: Request) -> Response:
         path, method = request.path, request.method
@@ -92,6 +97,8 @@ class FakeGitHub(FakeForge):
             if self.user is None:
                 return reply(403, {"message": "Resource not accessible by integration"})
             return reply(200, self.user)
+        if path.startswith("/repos/owner/repo/check-runs"):
+            return self.check_run(request)
         if path == "/repos/owner/repo/pulls":
             head = request.args.get("head")
             named = [p for p in self.pulls if f"{p['head']['user']}:{p['head']['ref']}" == head]
@@ -107,6 +114,18 @@ class FakeGitHub(FakeForge):
             self.comments.remove(found[0])
             return Response(status=204)
         return self.write(request, found[0], BOT)
+
+    def check_run(self, request: Request) -> Response:
+        said = json.loads(request.data)
+        if len(said["output"]["annotations"]) > 50:
+            return reply(422, {"message": "Invalid request. No more than 50 items are allowed"})
+        if request.method == "POST":
+            number = len(self.checks) + 1
+            self.checks.append({"id": number, "html_url": f"https://forge/r/{number}", **said})
+            return reply(201, self.checks[-1])
+        run = self.checks[int(request.path.rsplit("/", 1)[1]) - 1]
+        run["output"]["annotations"] += said["output"]["annotations"]
+        return reply(200, run)
 
 
 class FakeGitLab(FakeForge):
