@@ -1,4 +1,5 @@
 # slo-gate for pipelines without Python: docker build -t slo-gate . && docker run --rm -v "$PWD:/data" slo-gate check ...
+# To write reports into the mounted folder add --user "$(id -u):$(id -g)": the image's own user may only read it.
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./

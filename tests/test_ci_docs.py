@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import re
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
@@ -47,6 +50,63 @@ def test_every_pipeline_in_the_docs_parses_and_is_valid(page: str, schema: str, 
         assert (
             faults(schema, {("on" if key is True else key): value for key, value in document.items()}) == []
         )
+
+
+def kubernetes() -> list[Any]:
+    """The manifests of Kubernetes itself."""
+    found = [yaml.safe_load(text) for _, _, text in blocks("yaml")]
+    return [one for one in found if str(one.get("apiVersion", "x/")).split("/")[0] in ("v1", "apps", "batch")]
+
+
+def test_manifests_are_what_kubernetes_publishes() -> None:
+    manifests = kubernetes()
+    assert manifests
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, "1.31", strict=True)
+    wrong = copy.deepcopy(manifests[0])
+    wrong["spec"]["template"]["spec"]["containers"][0]["arguments"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.31", strict=True)
+
+
+def test_a_job_of_kubernetes_has_a_name_of_its_own_each_time() -> None:
+    (job,) = kubernetes()
+    assert "name" not in job["metadata"]
+    assert job["metadata"]["generateName"].startswith("slo-gate-")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code"),
+    [("Complete", 0), ("SuccessCriteriaMet Complete", 0), ("Failed", 1), ("FailureTarget Failed", 1)],
+)
+def test_the_deploy_waits_for_success_and_for_failure(conditions: str, code: int, tmp_path: Path) -> None:
+    (script,) = (text for page, _, text in blocks("bash") if page == "kubernetes.md")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        "#!/bin/sh\n"
+        'echo "$@" >>calls\n'
+        'case "$*" in create*) echo job.batch/slo-gate-x7 ;; "get job"*) '
+        f'[ -e twice ] && printf "%s" "{conditions}"; touch twice ;; esac\n'
+        "exit 0\n",
+        encoding="utf-8",
+    )
+    kubectl.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+    calls = (tmp_path / "calls").read_text(encoding="utf-8")
+    assert (done.returncode, "rollout restart" in calls) == (code, code == 0), done.stderr
+    assert "job-name=slo-gate-x7" in calls
+
+
+def test_in_jenkins_a_failed_installation_is_no_verdict() -> None:
+    """`returnStatus` is around nothing but the gate."""
+    ((_, _, text),) = blocks("groovy")
+    (judged,) = re.findall(r"(?s)returnStatus: true, script: \'\'\'(.*?)\'\'\'", text)
+    assert "slo-gate check" in judged
+    assert "pip" not in judged
+    assert "pip install" in text
 
 
 def test_a_pipeline_that_is_wrong_would_be_found() -> None:

@@ -32,6 +32,7 @@ FILES = {  # option -> emitter, and what it writes
     "codequality": ("gitlab", "a GitLab code-quality report"),
     "sarif": ("sarif", "a SARIF log for code scanning"),
     "metrics": ("openmetrics", "OpenMetrics text"),
+    "summary": ("summary", "the lead lines and the exit code"),
 }
 # Option -> its key, of all that belong to the command that gives a verdict again.
 _GIVEN = {

@@ -32,5 +32,6 @@ EMITTERS: Mapping[str, Emitter] = {
     "markdown": _of("markdown"),
     "openmetrics": _of("openmetrics"),
     "sarif": _of("sarif"),
+    "summary": _of("summary"),
     "text": _of("text"),
 }

@@ -46,6 +46,7 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         hardware=markup(commands.inert(policy.workload.hardware)),
         warmup=max(50, 0 if plan.open_loop else int(plan.target.load)),
         until_certain=markup(commands.until_certain(policy)),
+        needs_baseline=commands.needs_baseline(policy),
         comment=lambda words: markup(plain(words)),
     )
     return text, notes

@@ -387,7 +387,7 @@ def test_jobs_of_a_matrix_and_policies_of_a_monorepo_have_a_comment_each_unasked
     folder = prepared(tmp_path / "repo")
     steps = []
     for service in ("a", "b"):
-        (folder / "services" / service).mkdir(parents=True)
+        (folder / "services" / service).mkdir(parents=True, exist_ok=True)
         (folder / "services" / service / "slo.yaml").write_text(POINT, encoding="utf-8")
         steps.append(
             use(service, results="results/bad.jsonl", policy=f"services/{service}/slo.yaml", comment_key="")

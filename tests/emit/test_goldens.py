@@ -22,6 +22,7 @@ SUFFIX = {
     "html": "html",
     "openmetrics": "prom",
     "sarif": "sarif",
+    "summary": "summary.txt",
 }
 
 

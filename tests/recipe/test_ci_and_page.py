@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_the_workflow_pins_what_it_uses_and_grants_nothing(tmp_path: Path) -> No
 def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system: str) -> None:
     text = recipe(parsed(), "llmperf", ci=system).files[1][1]
     line = next(line.strip() for line in text.replace(" \\\n", " ").splitlines() if "slo-gate check" in line)
-    words = shlex.split(line.replace("$GITHUB_STEP_SUMMARY", "summary.md"))
+    words = expanded(line.replace("$GITHUB_STEP_SUMMARY", "summary.md"), BASE_URL="http://base")
     assert words[:3] == ["slo-gate", "check", "results/head"]
     parent = click.Context(cli, **cli.context_settings)  # a command keeps the --help of its first context
     context = check.make_context("check", words[2:], parent=parent)
@@ -75,6 +75,57 @@ def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system
     # LLMPerf writes version and hardware itself; the interaction nobody does
     assert context.params["stated"] == ("interaction=streaming-chat",)
     assert text.index("bench.sh", text.index("venv")) < text.index(line.split(" --")[0])
+
+
+def expanded(line: str, **env: str) -> list[str]:
+    """The words of a command as a shell makes them."""
+    script = f'set -u; printf "%s\\0" {line}'
+    path = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(["bash", "-c", script], env={**path, **env}, capture_output=True, check=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("system", FILES)
+@pytest.mark.parametrize("env", [{}, {"BASE_URL": ""}], ids=("unset", "empty"))
+def test_without_a_server_of_the_baseline_no_baseline_is_given(system: str, env: dict[str, str]) -> None:
+    text = recipe(parsed(), "vllm", ci=system).files[1][1]
+    line = next(line.strip() for line in text.replace(" \\\n", " ").splitlines() if "slo-gate check" in line)
+    words = expanded(line.replace("$GITHUB_STEP_SUMMARY", "summary.md"), **env)
+    assert "--junit" in words
+    assert not {"--baseline", "--same-session", ""} & set(words)
+
+
+def test_a_fork_fails_on_a_machine_without_gpus_and_is_never_skipped() -> None:
+    """A job that is skipped counts as a success of a required check."""
+    document = yaml.safe_load(recipe(parsed(), "vllm", ci="github").files[1][1])
+    job = document["jobs"]["slo-gate"]
+    assert "if" not in job
+    first = job["steps"][0]
+    assert first["if"] == "github.event.pull_request.head.repo.full_name != github.repository"
+    done = subprocess.run(["bash", "-c", first["run"]], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.startswith("::error title=slo-gate::")) == (1, True)
+    assert re.search(
+        r"""== github.repository && '\["self-hosted", "gpu"\]' \|\| '\["ubuntu""", job["runs-on"]
+    )
+
+
+def test_jenkins_clears_what_an_earlier_build_of_the_workspace_left(tmp_path: Path) -> None:
+    text = recipe(parsed(), "vllm", ci="jenkins").files[1][1]
+    clear = next(line.strip() for line in text.splitlines() if line.strip().startswith("rm -rf"))
+    for name in ("results/head", "results/base"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("junit.xml", "report.json", "bench.sh"):
+        (tmp_path / name).write_text("old")
+    subprocess.run(["sh", "-xec", clear], cwd=tmp_path, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["bench.sh"]
+    assert text.index(clear) < text.index("bash bench.sh")
+
+
+def test_a_required_baseline_is_asked_for_before_anything_is_measured() -> None:
+    required = POLICY.replace("regression: {", "regression: {required: true, ")
+    assert required != POLICY
+    assert "BASE_URL:?" in recipe(parsed(required), "vllm").files[0][1]
+    assert "BASE_URL:?" not in recipe(parsed(), "vllm").files[0][1]
 
 
 def test_facts_that_a_tool_does_not_write_are_stated() -> None:
@@ -90,7 +141,7 @@ def test_the_trigger_follows_the_profile() -> None:
         document = yaml.safe_load(recipe(loaded, "vllm", ci="github").files[1][1])
         assert key in document[True]  # YAML 1.1 reads `on` as true
         job = document["jobs"]["slo-gate"]
-        assert ("fork" in str(job.get("if")) or "head.repo" in str(job.get("if"))) is (profile == "pr")
+        assert ("head.repo" in str(job["runs-on"])) is (profile == "pr")
 
 
 @pytest.mark.parametrize("system", FILES)
