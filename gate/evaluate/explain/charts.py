@@ -21,7 +21,6 @@ from ...model import (
     Check,
     Curve,
     CurveBound,
-    Floats,
     Histogram,
     Kind,
     Load,
@@ -44,9 +43,6 @@ from .scatter import by_length, over_time
 METRICS = (*REQUEST_METRICS, "itl")
 PERCENTS = (*range(5, 100, 5), 99)  # twenty: what a small chart can show
 POINTS = 240  # of a curve
-SORTED_MOST = 2_000_000  # values; above, gaps are counted in narrow buckets, which takes a tenth of the time
-_CHUNK = 1 << 16  # values counted at a time: they stay in the cache
-_BUCKET_BITS = 44  # of a float64 dropped: buckets 2^-8 = 0.4 % wide
 
 
 def charts(
@@ -88,73 +84,26 @@ def _curve(metric: str, runs: Sequence[Prepared], policy: Policy, checks: Sequen
         values = np.concatenate([metric_values(rows, metric, None, policy) for rows in tables])
     except Unknown:
         return None
-    finite = values[np.isfinite(values)]
-    if finite.size == 0:
+    n, ordered = values.size, np.sort(values[np.isfinite(values)])
+    if not ordered.size:
         return None
     of = "gaps" if metric == "itl" else "requests"
-    found = _sorted(finite, values.size) if values.size <= SORTED_MOST else _bucketed(finite, values.size)
-    failed = values.size - finite.size
-    return Curve(metric, of, values.size, failed, *found, bounds, _median(*found[:2]))
-
-
-_Points = tuple[tuple[float, ...], tuple[float, ...], tuple[tuple[float, float | None], ...]]
-
-
-def _sorted(finite: Floats, n: int) -> _Points:
-    """Points of the exact curve: every quantile a reader may look for, denser towards the tail."""
-    ordered = np.sort(finite)
     ranks = _ranks(ordered.size)
-    at = tuple((float(percent), _value(ordered, stats.needed(n, percent / 100))) for percent in PERCENTS)
-    return tuple(ordered[ranks - 1].tolist()), tuple((ranks / n).tolist()), at
+    points, shares = tuple(ordered[ranks - 1].tolist()), tuple((ranks / n).tolist())
+    needed = {float(percent): max(stats.needed(n, percent / 100), 1) for percent in PERCENTS}
+    at = ((p, float(ordered[rank - 1]) if rank <= ordered.size else None) for p, rank in needed.items())
+    failed, median = n - ordered.size, _median(points, shares)
+    return Curve(metric, of, n, failed, points, shares, tuple(at), bounds, median)
 
 
 def _ranks(size: int) -> NDArray[np.int64]:
     """Ascending ranks from 1 to `size`: half of them evenly, half by the logarithm of what is above."""
     even = np.linspace(1, size, POINTS // 2)
     tail = size + 1 - np.geomspace(1, size, POINTS // 2)
-    ranks: NDArray[np.int64] = _distinct(np.rint(np.concatenate((even, tail))).astype(np.int64))
+    ordered = np.sort(np.rint(np.concatenate((even, tail))).astype(np.int64))
+    # numpy.unique would import masked arrays, which takes longer than a chart.
+    ranks: NDArray[np.int64] = ordered[np.diff(ordered, prepend=0) > 0]
     return ranks
-
-
-def _distinct(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Ascending, each once. numpy.unique would import masked arrays, which takes longer than a chart."""
-    ordered = np.sort(places)
-    found: NDArray[np.int64] = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
-    return found
-
-
-def _value(ordered: Floats, rank: int) -> float | None:
-    return float(ordered[max(rank, 1) - 1]) if rank <= ordered.size else None
-
-
-def _bucketed(finite: Floats, n: int) -> _Points:
-    """The curve at the upper edges of narrow buckets, where it is exact.
-
-    Floats that are not negative are ordered as their bits are, so that a shift sorts them into buckets
-    of equal relative width.
-    """
-    first, last = (int(_bits(np.array(end))) for end in (finite.min(), finite.max()))
-    counts = np.zeros(last - first + 1, np.int64)
-    for at in range(0, finite.size, _CHUNK):
-        counts += np.bincount(_bits(finite[at : at + _CHUNK]) - first, minlength=counts.size)
-    full = np.flatnonzero(counts)
-    edges = ((full + first + 1) << _BUCKET_BITS).view(np.float64)
-    edges[-1] = finite.max()
-    within = counts[full].cumsum()
-    ranks = np.minimum(np.searchsorted(within, _ranks(finite.size)), full.size - 1)
-    keep = _distinct(ranks)
-
-    def quantile(percent: float) -> float | None:
-        place = int(np.searchsorted(within, stats.needed(n, percent / 100)))
-        return float(edges[place]) if place < full.size else None
-
-    percentiles = tuple((float(percent), quantile(percent)) for percent in PERCENTS)
-    return tuple(edges[keep].tolist()), tuple((within[keep] / n).tolist()), percentiles
-
-
-def _bits(values: Floats) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = np.maximum(values, 0.0).view(np.int64) >> _BUCKET_BITS
-    return found
 
 
 def _of_buckets(metric: str, runs: Sequence[Prepared], bounds: tuple[CurveBound, ...]) -> Curve | None:
