@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..model import Check, Level, Report, Verdict
 
-UNTIL = ("verdict", "all")
 _DECIDED = (Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED)
 # Facts of the benchmark, the same in every run of a session.
 _FACTS = ("workload.load", "workload.model", "workload.hardware", "workload.interaction", "evidence.tool")
