@@ -418,6 +418,15 @@ def test_policy_validate_checks_every_profile_without_one_being_named(
     assert (done.returncode, done.stdout) == (0, "slo.yaml: valid, 1 objectives, profiles pr, nightly\n")
 
 
+def test_policy_validate_looks_at_every_file_it_is_given(folder: Path, slo_gate: Process) -> None:
+    (folder / "a.yaml").write_text(POLICY.replace("p90", "q90"), encoding="utf-8")
+    (folder / "c.yaml").write_text(POLICY.replace("500ms", "500"), encoding="utf-8")
+    done = slo_gate("policy", "validate", "a.yaml", "slo.yaml", "none.yaml", "c.yaml")
+    assert (done.returncode, done.stdout) == (2, "slo.yaml: valid, 1 objectives\n")
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert [line.split(":")[1].strip() for line in errors] == ["a.yaml", "none.yaml", "c.yaml"]
+
+
 def test_policy_validate_names_the_line(folder: Path, slo_gate: Process) -> None:
     (folder / "slo.yaml").write_text(POLICY.replace("p90", "p900"), encoding="utf-8")
     done = slo_gate("policy", "validate", "slo.yaml")

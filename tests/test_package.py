@@ -5,16 +5,44 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from email.parser import Parser
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import ROOT
 
 
-def test_the_wheel_holds_schemas_presets_templates_and_no_tests(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    wheel = next(tmp_path.glob("*.whl"))
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_says_that_it_is_typed_and_where_the_project_is(wheel: Path) -> None:
+    content = zipfile.ZipFile(wheel)
+    assert "gate/py.typed" in content.namelist()
+    name = next(name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
+    urls = Parser().parsestr(content.read(name).decode()).get_all("Project-URL") or []
+    known = dict(url.split(", ") for url in urls)
+    assert set(known) == {"Homepage", "Documentation", "Changelog", "Issues"}
+    for kind, folder in (("Documentation", "tree/main/"), ("Changelog", "blob/main/")):
+        assert (ROOT / known[kind].partition(folder)[2]).exists()
+
+
+def test_the_image_is_built_from_what_it_copies_alone() -> None:
+    words = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
+    copied = {name for line in words if line[:1] == ["COPY"] and line[1][0] != "-" for name in line[1:-1]}
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
+
+
+def test_the_wheel_holds_schemas_presets_templates_and_no_tests(wheel: Path, tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "gate").rglob("*.*") if path.suffix != ".pyc"}
     assert {"gate/presets/chat.yaml", "gate/recipe/templates/clients/vllm.sh.j2"} <= files <= names

@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import Exit, GateError, UsageError
+from ._lines import complain
 
 COMMANDS = (
     "check",
@@ -72,12 +73,12 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except click.ClickException as error:
         _leave_no_stale_report(arguments, error)
-        _complain(error.format_message(), _context_of(error), "see slo-gate --help")
+        complain(error.format_message(), _context_of(error), "see slo-gate --help")
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130
     except GateError as error:
-        _complain(error.message, error.where, error.hint)
+        complain(error.message, error.where, error.hint)
         return error.exit
     except Exception as error:
         return _bug(error)
@@ -105,20 +106,8 @@ def _bug(error: Exception) -> int:
 
         traceback.print_exception(error)
     hint = "run again with --debug and report the traceback"
-    _complain(f"internal error: {type(error).__name__}: {error}", "", hint)
+    complain(f"internal error: {type(error).__name__}: {error}", "", hint)
     return Exit.BUG
-
-
-def _complain(message: str, where: str, hint: str) -> None:
-    from ..units import printable
-
-    first, *rest = message.splitlines() or [""]
-    lead = f"error: {printable(where)}: " if where else "error: "
-    click.echo(lead + printable(first), err=True)
-    for line in rest:  # never at the start of a line: a CI system may read commands there
-        click.echo(f"  - {printable(line)}", err=True)
-    if hint:
-        click.echo(f"hint: {printable(hint)}", err=True)
 
 
 def _context_of(error: click.ClickException) -> str:

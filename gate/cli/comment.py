@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, InputError
+from ._lines import show
 
 if TYPE_CHECKING:
     from ..model import AnyReport, PolicyName
@@ -64,7 +65,7 @@ def command(**options: Any) -> int:
         _check_run(report, markdown, options)
     outcome = _publish(report, markdown, options)
     if outcome is not None:
-        click.echo(f"{outcome.action} {outcome.url}".rstrip())
+        show(f"{outcome.action} {outcome.url}".rstrip())
     return Exit.PASS
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._lines import show
 from ._shared import aligned, baseline_options, read_baseline, read_results, reading_options
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(**options: Any) -> int:
 
         click.echo(comparisons(found), nl=False)
     else:
-        click.echo("\n".join(_text(found, reading.notes)))
+        show(*_text(found, reading.notes))
     return Exit.PASS
 
 
@@ -60,19 +61,17 @@ def _warmup(text: str) -> int | str:
 
 
 def _text(found: Sequence[Comparison], notes: Sequence[str]) -> Iterator[str]:
-    from ..units import printable
-
     for number, one in enumerate(found):
         if number:
             yield ""
-        load = printable(str(one.load)) if one.load is not None else "a load that is not stated"
-        yield f"{load}: {one.runs[1]} runs against {one.runs[0]} of {printable(one.name)}, {_weight(one)}"
+        load = str(one.load) if one.load is not None else "a load that is not stated"
+        yield f"{load}: {one.runs[1]} runs against {one.runs[0]} of {one.name}, {_weight(one)}"
         yield from _table(one.changes)
         for note in one.notes:
-            yield f"  - {printable(note)}"
+            yield f"  - {note}"
     if notes:
         yield ""
-        yield from (f"- {printable(note)}" for note in notes)
+        yield from (f"- {note}" for note in notes)
 
 
 def _weight(one: Comparison) -> str:

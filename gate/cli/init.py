@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._lines import show
 from ._shared import quantity
 
 if TYPE_CHECKING:
@@ -67,8 +69,10 @@ def command(**options: Any) -> int:
         Path(path).write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", path, "name another file") from None
-    click.echo(f"wrote {path}, with the profiles pr, nightly and release")
-    click.echo(f"next: slo-gate recipe --policy {path} --profile pr --for vllm")
+    show(
+        f"wrote {path}, with the profiles pr, nightly and release",
+        f"next: slo-gate recipe --policy {shlex.quote(path)} --profile pr --for vllm",
+    )
     return Exit.PASS
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit
+from ._lines import show
 from ._shared import (
     advice_json,
     aligned,
@@ -42,7 +43,7 @@ def command(**options: Any) -> int:
     if options["json"]:
         click.echo(advice_json(found))
     else:
-        click.echo("\n".join(_text(found)))
+        show(*_text(found))
     return Exit.PASS
 
 
@@ -59,9 +60,7 @@ def _plan(options: dict[str, Any]) -> Plan:
 
 
 def _text(found: Plan) -> Iterator[str]:
-    from ..units import printable
-
-    yield f"{printable(found.policy.name)}: {printable(found.headline)}"
+    yield f"{found.policy.name}: {found.headline}"
     if any(one.least for one in found.needs):
         yield ""
         yield "Requests that can pass without one miss, if they are as good as independent"
@@ -70,11 +69,11 @@ def _text(found: Plan) -> Iterator[str]:
     rows += [(one.verdict.value.upper(), one.id, one.level, one.text) for one in found.missing]
     for answer, name, level, text in rows:
         yield ""
-        yield f"  {answer}  {printable(name)}  ({level})"
-        yield from _prose(printable(text))
+        yield f"  {answer}  {name}  ({level})"
+        yield from _prose(text)
     if found.notes:
         yield ""
-        yield from (f"- {printable(note)}" for note in found.notes)
+        yield from (f"- {note}" for note in found.notes)
 
 
 def _least(needs: list[Need]) -> Iterator[str]:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import Exit, UsageError
+from ..errors import Exit, GateError, UsageError
+from ._lines import complain, show
 from ._shared import as_json, chosen_policy, policy_options
 
 if TYPE_CHECKING:
     from ..policy.diff import Difference
+
+_SHOWN = 20  # faults of one file
 
 
 @click.group(name="policy")
@@ -23,19 +26,29 @@ def command() -> None:
 @click.argument("files", nargs=-1, required=True)
 def policy_validate(files: Sequence[str]) -> int:
     """Check policy FILES, with every profile, against the rules and against the published schema."""
+    code = Exit.PASS
+    for file in files:
+        try:
+            show(f"{file}: valid, {_validated(file)}")
+        except GateError as error:  # the others are looked at too
+            complain(error.message, error.where, error.hint)
+            code = error.exit
+    return code
+
+
+def _validated(file: str) -> str:
+    """What a valid policy holds. Raises PolicyError, and UsageError where only its schema refuses it."""
     from .. import policy
     from ..policy.schema import faults
-    from ..units import printable
 
-    for file in files:
-        data = policy.content(file)
-        found = policy.versions(data, file)
-        for fault in faults(policy.document(data, file)):
-            raise UsageError(f"valid for slo-gate, but not for the published schema: {fault}", file)
-        profiles = [name for name in found if name is not None]
-        named = f", profiles {', '.join(profiles)}" if profiles else ""
-        click.echo(printable(f"{file}: valid, {len(found[None].objectives)} objectives{named}"))
-    return Exit.PASS
+    data = policy.content(file)
+    found = policy.versions(data, file)
+    if wrong := faults(policy.document(data, file)):
+        why = "valid for slo-gate, but not for the published schema: "
+        raise UsageError(why + "\n".join(wrong[:_SHOWN]), file)
+    profiles = [name for name in found if name is not None]
+    named = f", profiles {', '.join(profiles)}" if profiles else ""
+    return f"{len(found[None].objectives)} objectives{named}"
 
 
 @command.command(name="show")
@@ -50,7 +63,7 @@ def policy_show(**options: Any) -> int:
         return Exit.PASS
     loaded = chosen_policy(options)
     for objective in loaded.objectives:
-        click.echo(
+        show(
             f"{loaded.path}:{objective.line}: {objective.level.value:5} {objective.id}: {describe(objective)}"
         )
     return Exit.PASS
@@ -75,16 +88,17 @@ def policy_diff(old: str, new: str, old_from: str, json: bool, fail_on_looser: b
         revision = Revision(old, old_from)
         old, before = str(revision), revision.versions()
     found = diff(before, policy.versions(policy.content(new), new))
-    click.echo(_diff_json(found) if json else "\n".join(_diff_text(found, old, new)))
+    if json:
+        click.echo(_diff_json(found))
+    else:
+        show(*_diff_text(found, old, new))
     looser = any(one.effect == "looser" for one in found)
     return Exit.FAIL if fail_on_looser and looser else Exit.PASS
 
 
 def _diff_text(found: Sequence[Difference], old: str, new: str) -> Iterator[str]:
-    from ..units import printable
-
     number = {effect: sum(one.effect == effect for one in found) for effect in ("looser", "stricter")}
-    names = f"{printable(new)} against {printable(old)}"
+    names = f"{new} against {old}"
     if not found:
         yield f"SAME: {names} asks for the same"
         return
@@ -93,7 +107,7 @@ def _diff_text(found: Sequence[Difference], old: str, new: str) -> Iterator[str]
     for one in found:
         where = f"{new}:{one.line}: " if one.line else ""
         profile = f" (profile {one.profile})" if one.profile else ""
-        yield f"  {one.effect:9}  " + printable(f"{where}{one.id}: {one.text}{profile}")
+        yield f"  {one.effect:9}  {where}{one.id}: {one.text}{profile}"
 
 
 def _diff_json(found: Sequence[Difference]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._lines import show
 from ._shared import chosen_policy, policy_options, save
 
 if TYPE_CHECKING:
@@ -72,4 +73,4 @@ def _write(folder: Path, files: list[tuple[str, str]], *, force: bool) -> None:
         raise UsageError(f"is there already: {', '.join(there)}", str(folder), "add --force to overwrite")
     for name, text in files:
         save(folder / name, text.encode(), "name a folder that can be written")
-        click.echo(f"wrote {folder / name}")
+        show(f"wrote {folder / name}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._lines import show
 from ._shared import quantity, save
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def command(**options: Any) -> int:
             save(folder / name, content, "name another folder")
         first = next(iter(files))
         failed = int(trace.failed.sum())
-        click.echo(
-            f"{folder / first}: {setting.requests:,} requests, {failed:,} failed, seed {setting.seed + run}"
-        )
+        show(f"{folder / first}: {setting.requests:,} requests, {failed:,} failed, seed {setting.seed + run}")
     return Exit.PASS
 
 

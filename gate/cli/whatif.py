@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._lines import show
 from ._shared import advice_json, aligned, chosen_policy, policy_options, read_results, reading_options
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def command(**options: Any) -> int:
     policy = chosen_policy(options)
     reading = read_results(options, "slo-gate whatif results.json --policy slo.yaml")
     found = whatif(policy, reading.runs, ranges)
-    click.echo(advice_json(found) if options["json"] else "\n".join(_text(found)))
+    if options["json"]:
+        click.echo(advice_json(found))
+    else:
+        show(*_text(found))
     return Exit.PASS
 
 

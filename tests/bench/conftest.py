@@ -30,6 +30,12 @@ goodput:
 """
 
 
+def default_signals() -> None:
+    """A shell starts its background jobs, and nohup its command, with signals that are ignored."""
+    for name in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(name, signal.SIG_DFL)
+
+
 class Session:
     """A policy and a session folder; `run` starts `slo-gate run` on it."""
 
@@ -56,8 +62,9 @@ class Session:
     def start(self, *options: object, command: list[str], **more: Any) -> subprocess.Popen[str]:
         """Start it and go on."""
         env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(self.arguments(options, command), cwd=self.home, env=env, **(pipes | more))
+        how: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        how["preexec_fn"] = default_signals
+        return subprocess.Popen(self.arguments(options, command), cwd=self.home, env=env, **(how | more))
 
     def run(self, *options: object, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run it to its end, whatever that is."""

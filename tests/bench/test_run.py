@@ -163,6 +163,18 @@ def test_an_interrupted_session_ends_its_benchmark_and_says_how_to_go_on(
     assert "going on after 1 runs" in done.stderr
 
 
+def test_an_interruption_is_tried_also_where_the_shell_ignores_it(session: Session) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a background job and nohup are started
+    try:
+        process = session.start(command=session.simulate(*GOOD, "--sleep", 60))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    session.wait_for("pid", 1, process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+
+
 def test_a_journal_with_a_torn_last_line_goes_on_before_it(session: Session) -> None:
     command = session.simulate(*GOOD)
     process = session.start(command=command)

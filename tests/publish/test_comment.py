@@ -81,6 +81,20 @@ def test_a_failure_is_posted_once_and_turns_green_in_place(github: FakeGitHub, c
     assert "PASS chat-70b" in github.bodies[0]
 
 
+def test_the_address_that_the_api_answers_with_drives_no_terminal_and_no_runner(
+    github: FakeGitHub, comment: Comment
+) -> None:
+    address = "https://forge/\x1b[2J\u202ec\n::error::1 ##[error]x"
+    github.faults.append(
+        lambda request: (
+            reply(201, {**github.add("x"), "html_url": address}) if request.method == "POST" else None
+        )
+    )
+    done = comment(failing())
+    assert done.returncode == 0
+    assert done.stdout == "created https://forge/\\x1b[2J\\u202ec : :error::1 # #[error]x\n"
+
+
 def test_a_pass_is_silent_on_change_and_posted_always(github: FakeGitHub, comment: Comment) -> None:
     assert comment(passing()).stdout == "skipped\n"
     assert github.comments == []

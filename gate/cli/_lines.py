@@ -1,0 +1,27 @@
+"""What is printed for people: a line at a time, with nothing in it that drives a terminal or a CI runner."""
+
+from __future__ import annotations
+
+import click
+
+
+def show(*lines: str) -> None:
+    """Lines on stdout, whoever wrote what stands in them (a path, a policy, an API): one line stays one."""
+    from ..emit.format import plain
+
+    for line in lines:
+        text = line.lstrip(" ")
+        click.echo(" " * (len(line) - len(text)) + plain(text))
+
+
+def complain(message: str, where: str, hint: str) -> None:
+    """An error on stderr: what, where, and what to do next."""
+    from ..units import printable
+
+    first, *rest = message.splitlines() or [""]
+    lead = f"error: {printable(where)}: " if where else "error: "
+    click.echo(lead + printable(first), err=True)
+    for line in rest:  # never at the start of a line: a CI system may read commands there
+        click.echo(f"  - {printable(line)}", err=True)
+    if hint:
+        click.echo(f"hint: {printable(hint)}", err=True)
