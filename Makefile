@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-e2e test-action test-html lint format bench calibrate golden wheel clean help
+.PHONY: demo report test test-deep test-e2e test-action test-html lint format bench calibrate golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ report: $(VENV)/.dev ## the regressed build of the demo as a page with charts: o
 
 test: $(VENV)/.dev ## run the tests
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py $(PYTEST)
+
+test-deep: $(VENV)/.dev ## less is never greener, tried 10,000 times over all readers (SLO_GATE_EXAMPLES)
+	@SLO_GATE_EXAMPLES=$${SLO_GATE_EXAMPLES:-10000} $(BIN)/python -m pytest -q -n 0 \
+		--hypothesis-show-statistics tests/readers/test_less.py $(PYTEST)
 
 # A browser from the distribution, its driver from PyPI, the accessibility rules from npm; none is committed.
 # Node trusts its own authorities only: the machine's are added, where a proxy signs with one.

@@ -67,7 +67,7 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
 
     `tokens`: output tokens of an answer, on average.
     """
-    tpot, ttft, e2e = (_middle(evidence, metric) for metric in ("tpot", "ttft", "e2e"))
+    tpot, (ttft, e2e) = _middle(evidence, "tpot"), _alike(evidence)
     if not ttft or (tpot == 0 and tokens is None):
         return False
     tpot = tpot or None  # 0 is no measurement: of answers of one token, or in one chunk
@@ -81,6 +81,17 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     if tokens is not None and tokens >= 2:
         spans.append((e2e - ttft) / (tokens - 1))
     return bool(spans) and min(spans) < AT_ONCE_TPOT_S and ttft >= (1 - AT_ONCE) * e2e
+
+
+def _alike(evidence: Aggregate) -> tuple[float | None, float | None]:
+    """TTFT and E2E in the middle; where that is not known of both, at the percentile nearest to it."""
+    middle = _middle(evidence, "ttft"), _middle(evidence, "e2e")
+    if None in middle and {"ttft", "e2e"} <= evidence.summaries.keys():
+        ttft, e2e = (dict(evidence.summaries[metric].percentiles) for metric in ("ttft", "e2e"))
+        if both := ttft.keys() & e2e.keys():
+            nearest = min(both, key=lambda percent: abs(percent - 50))
+            return ttft[nearest], e2e[nearest]
+    return middle
 
 
 def _middle(evidence: Aggregate, metric: str) -> float | None:

@@ -24,7 +24,7 @@ class Kind(Struct, frozen=True):
     without: frozenset[str] = frozenset()  # and none of these
     # and one of these keys at least under this one, in its object or the first of its list
     within: tuple[str, frozenset[str]] | None = None
-    header: frozenset[str] = frozenset()  # cells of a CSV's first line
+    header: frozenset[str] = frozenset()  # cells of a CSV's first line, then `any_of` are others of it
     # A pattern of how a text or binary file begins, or what is cut short; any file's where no keys are named.
     begins: str = ""
     array: bool = False  # keys are those of the first element of a list
@@ -40,7 +40,8 @@ def _fits(source: Source, kind: Kind) -> bool:
     shape = source.shape
     if shape in ("broken", "text", "binary") or not (kind.keys or kind.any_of or kind.header):
         if kind.header and shape == "text":
-            return kind.header <= set(source.header)
+            header = set(source.header)
+            return kind.header <= header and (not kind.any_of or not kind.any_of.isdisjoint(header))
         if not kind.begins:
             return False
         import re  # only here: this module is part of every start

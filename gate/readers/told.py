@@ -25,8 +25,11 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # Without rows: how many of each kind, as stated; None: not stated, so that nothing can pass.
     counts: Counts | None = None
     asked: int | None = None  # requests the run was to send, where only their number was to end it
+    # The remedy where it is None although every file of this format states it; "" where a file may lack it.
+    asked_with: str = ""
     # With rows: what the tool counts itself. In `counted`, None for a number that it does not state.
     counted: Counted | None = None
+    counted_with: str = ""  # the remedy where nothing is counted although every file of this format does
     # Total over completed requests, as stated beside rows or without. It is used instead of the rows' sum
     # where `doubts` has a TOKENS_DISAGREE.
     output_tokens: float | None = None

@@ -427,7 +427,7 @@ def test_other_columns_are_noted_with_what_they_may_mean(tmp_path: Path) -> None
         "columns not read: latency_ms (meant as e2e_ms?), user, completion_tokens (meant as output_tokens?)"
         in run.notes
     )
-    assert {"e2e", "tpot", "itl"} == run.doubted.keys()
+    assert {"ttft", "e2e", "tpot", "itl"} == run.doubted.keys()
     assert "output_tokens" in run.doubted["tpot"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from gate.evaluate import evaluate
 from gate.model import Policy, Report, Verdict
 from gate.policy import load
 from tests.conftest import ROOT
-from tests.readers.rules import RULES, Form
+from tests.readers.rules import RULES, Alone, Form
 
 POLICY = """version: 1
 name: rules
@@ -118,12 +118,43 @@ def test_a_broken_rule_is_never_green(name: str, kind: str, broken: str, tmp_pat
 
 
 def table() -> str:
-    """The table of docs/readers.md: which rules each format cannot show, and why."""
-    lines = ["| `--tool` | format | cannot show |", "|---|---|---|"]
-    for name, kind, form in EVERY:
-        shown = "; ".join(f"{rule}: {why}" for rule, why in form.cannot.items()) or "nothing: all rules hold"
-        lines.append(f"| `{readers.READERS[NAMES.index(name)].NAME}` | {kind} | {shown} |")
+    """The table of docs/rules.md: which rules the formats of each tool cannot show, equal reasons together."""
+    lines = ["| `--tool` | format | cannot show | because the format |", "|---|---|---|---|"]
+    for name, every in by_reader():
+        reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for kind, form in every.items():
+            for why in dict.fromkeys(form.cannot.values()):
+                rules = tuple(rule for rule in RULES if form.cannot.get(rule) == why)
+                reasons.setdefault((why, rules), []).append(kind)
+        for (why, rules), kinds in reasons.items():
+            lines.append(f"| `{name}` | {_formats(kinds, every)} | {', '.join(rules)} | {why} |")
     return "\n".join(lines)
+
+
+def alone_table() -> str:
+    """What each format says in one place alone."""
+    lines = ["| `--tool` | format | only this | says or shows | tried without it, but for |", "|---|---|---|---|---|"]
+    for name, every in by_reader():
+        found: dict[Alone, list[str]] = {}
+        for kind, form in every.items():
+            for one in form.alone:
+                found.setdefault(one, []).append(kind)
+        for one, kinds in found.items():
+            of = ", ".join(one.of) or "nothing: never taken away"
+            lines.append(f"| `{name}` | {_formats(kinds, every)} | `{one.name}` | {one.why} | {of} |")
+    return "\n".join(lines)
+
+
+def by_reader() -> Iterator[tuple[str, dict[str, Form]]]:
+    for number, name in enumerate(NAMES):
+        yield (
+            readers.READERS[number].NAME,
+            {kind: form for reader, kind, form in EVERY if reader == name},
+        )
+
+
+def _formats(kinds: Sequence[str], every: Mapping[str, Form]) -> str:
+    return "all" if len(kinds) == len(every) > 1 else ", ".join(kinds)
 
 
 def rules_table() -> str:
@@ -135,7 +166,11 @@ def rules_table() -> str:
 def test_the_tables_in_the_docs_are_what_is_tried(request: pytest.FixtureRequest) -> None:
     path = ROOT / "docs" / "rules.md"
     text = path.read_text(encoding="utf-8")
-    for mark, made in (("rules", rules_table()), ("formats", table())):
+    for mark, made in (
+        ("rules", rules_table()),
+        ("formats", table()),
+        ("alone", alone_table()),
+    ):
         begin, end = f"<!-- {mark}: made by tests/readers/test_rules.py -->\n", "\n<!-- end -->"
         before, found, rest = text.partition(begin)
         old, _, after = rest.partition(end)

@@ -61,7 +61,8 @@ def decode(source: Source) -> Told:
     stamp = _STAMP.search(args.text("outputs_dir") or str(path))
     named = _FOLDER.fullmatch(path.parent.name)
     # A duration may end the run before its number of requests; a conversation is several of them.
-    asked = None if args.any("multi_turn") or args.any("duration") else _scalar(args, "number")
+    ends_otherwise = bool(args.any("multi_turn") or args.any("duration"))
+    asked = None if ends_otherwise else _scalar(args, "number")
     asked = float(named[3]) if named and not args.fields else asked
     return replace(
         told,
@@ -69,6 +70,7 @@ def decode(source: Source) -> Told:
         stream_with="run evalscope with --stream" if rows or stated else "",
         fewest_tokens=dict(points.get("tokens", ())).get(0.0),
         asked=int(asked) if asked else None,
+        asked_with="" if ends_otherwise else "keep benchmark_args.json beside it",
         load=_load(args, summary, named),
         model=args.text("model"),
         date=clocks.day_of(stamp[1]) if stamp else None,

@@ -81,7 +81,7 @@ def _told(source: Source, totals: _Aggregated, rows: Sequence[_Row], per_second:
     places = np.arange(len(rows))
     edges = (places < first) | (places >= len(rows) - last)
     duration_s = totals.run_duration if isinstance(totals.run_duration, float) else None
-    asked = _asked(totals, about, duration_s)
+    asked, by_number = _asked(totals, about, duration_s)
     tokens = totals.stats.get("num_output_tokens", {}).get("sum")  # without the edges, as here
     gpu, number = about.text("server_gpu_type"), about.text("server_gpu_count")
     batch = f", batch size {totals.batch_size}" if totals.iteration_type == "batch_size" else ""
@@ -101,6 +101,7 @@ def _told(source: Source, totals: _Aggregated, rows: Sequence[_Row], per_second:
         retries=0 if about.text("api_backend") in _SENT_ONCE else None,
         retries_with=f"keep {_METADATA} beside it, of an API backend without an SDK",
         asked=asked - int(edges.sum()) if asked is not None else None,
+        asked_with=f"keep {_METADATA} beside it" if by_number else "",
         counted=Counted(
             totals.num_completed_requests,
             totals.num_error_requests,
@@ -138,13 +139,14 @@ def _ratio(about: Doc, name: str) -> float:
         return 0.0
 
 
-def _asked(totals: _Aggregated, about: Doc, duration_s: float | None) -> int | None:
-    """What was sent by a rate; else the number that ended the run, where its time did not."""
+def _asked(totals: _Aggregated, about: Doc, duration_s: float | None) -> tuple[int | None, bool]:
+    """What was sent by a rate; else the number that ended the run, and whether it did, not its time."""
     if totals.total_arrivals is not None:
-        return totals.total_arrivals
+        return totals.total_arrivals, True
     limit_s = about.number("max_time_per_run_s")
-    ended_by_number = limit_s is not None and duration_s is not None and duration_s < limit_s
-    return about.count("max_requests_per_run") if ended_by_number else None
+    if limit_s and duration_s is not None and duration_s >= limit_s:
+        return None, False
+    return about.count("max_requests_per_run") or None, True
 
 
 def _load(source: Source, totals: _Aggregated) -> Load | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ _CONTENT = "time_to_first_token: send to first visible content, after any reason
 _ANY_TOKEN = "time_to_first_token: send to first token of any kind, reasoning included"
 _STREAM_WITH = "use a streaming endpoint of LLMeter, such as OpenAICompletionStreamEndpoint ({} was used)"
 _RETRIES_WITH = "keep run_config.json beside it, of an endpoint with max_retries (0 turns them off)"
+_ASKED_WITH = "keep stats.json, summary.json and run_config.json beside it"
 _AFTER_REASONING = (
     "TTFT is the time to the first visible content, which comes after the reasoning; use an LLMeter that"
     " writes time_to_first_content_token, or ttft_visible_tokens_only=False"
@@ -61,6 +62,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
     requests: int | None  # of the last level
     asked: int | None  # clients x requests of each
+    by_time: bool  # a duration was to end the run, not a number of requests
     clients: int | None
     duration_s: float | None
     model: str | None
@@ -108,11 +110,16 @@ def _levels(source: Source) -> list[Told]:
     levels = [_told(rows, facts, stats)] if rows else []
     if earlier:
         nothing = replace(facts, clients=None, asked=None, duration_s=None)
-        levels.insert(0, replace(_told(earlier, nothing, None), level="earlier client levels"))
+        before = replace(_told(earlier, nothing, None), level="earlier client levels")
+        levels = [*(_of_unknown_levels((before,)) if not rows else (before,)), *levels]
     elif facts.requests is None and (facts.asked is None or facts.asked < len(rows)):
-        doubt = Doubt(Why.SEVERAL_LOADS, EVERY, _LEVELS_UNKNOWN)
-        levels = [replace(level, doubts=(*level.doubts, doubt)) for level in levels]
+        levels = _of_unknown_levels(levels)
     return levels
+
+
+def _of_unknown_levels(levels: Iterable[Told]) -> list[Told]:
+    doubt = Doubt(Why.SEVERAL_LOADS, EVERY, _LEVELS_UNKNOWN)
+    return [replace(level, doubts=(*level.doubts, doubt)) for level in levels]
 
 
 def _decoded(source: Source) -> list[_Row]:
@@ -155,6 +162,7 @@ def _told(rows: Sequence[_Row], facts: _Facts, stats: Doc | None) -> Told:
         retries=0 if retries else facts.retries,
         retries_with=_RETRIES_WITH,
         asked=facts.asked,
+        asked_with="" if facts.by_time else _ASKED_WITH,
         counted=_counted(stats) if stats else None,
         output_tokens=stats.number("total_output_tokens") if stats else None,
         duration_s=facts.duration_s,
@@ -234,6 +242,7 @@ def _statistics(source: Source) -> Told:
         retries_with=_RETRIES_WITH,
         counts=counts,
         asked=facts.asked,
+        asked_with="" if facts.by_time else _ASKED_WITH,
         output_tokens=doc.number("total_output_tokens"),
         duration_s=facts.duration_s,
         load=facts.load,
@@ -296,6 +305,7 @@ def _facts(source: Source, stats: Doc | None) -> _Facts:
     return _Facts(
         requests=summary.count("total_requests"),
         asked=clients * each if clients and each else None,
+        by_time=bool(config.any("run_duration")),
         clients=clients,
         duration_s=summary.number("total_test_time"),
         model=summary.text("model_id") or _text(state.get("model_id")),

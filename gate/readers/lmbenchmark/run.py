@@ -13,7 +13,7 @@ from .. import clocks, tables
 from ..kinds import kind_of
 from ..source import Source
 from ..told import Told
-from . import KINDS, NAME, SECONDS, TITLE
+from . import COUNTS, KINDS, NAME, SECONDS, TITLE
 
 _MULTITURN_DEFINITIONS: Mapping[str, str] = {
     "ttft": "ttft_ms; where the first chunk held k tokens, (k - 1) * tpot_ms more, which the tool took off",
@@ -25,6 +25,7 @@ _NO_FAILURES = (
     "this CSV has only requests that finished, so failures cannot be seen; compare its {} rows with the"
     " requests that were sent, or measure with a tool that records failures"
 )
+_MULTITURN_COLUMNS = (*("start_time_ms", "ttft_ms", "tpot_ms", "latency_ms", "client_id"), *COUNTS)
 _RETRIES = 2  # of the OpenAI client, which LMBenchmark makes with its defaults
 _CLAMPED_MS = 0.1  # the least TTFT the multi-turn client writes after its subtraction
 _SAME_S = 1e-3
@@ -40,8 +41,9 @@ def decode(source: Source) -> Told:
     if kind is None:
         why = "has not the columns of LMBenchmark or of the InferenceX multi-turn client"
         raise source.fail(why, hint=_AGAIN)
-    cells = _cells(source, sorted(kind.header))
-    return (_seconds if kind is SECONDS else _multiturn)(source, cells)
+    if kind is SECONDS:
+        return _seconds(source, _cells(source, sorted(kind.header)))
+    return _multiturn(source, _cells(source, _MULTITURN_COLUMNS))
 
 
 def _told(table: Requests, **facts: Any) -> Told:
@@ -173,6 +175,8 @@ def _cells(source: Source, wanted: Sequence[str]) -> dict[str, Floats]:
     header, lines = rows[0], list(enumerate(rows[1:], 2))
     if not lines:
         raise source.fail("holds no requests", hint="run the benchmark again")
+    if missing := [name for name in wanted if name not in header]:
+        raise source.fail(f"has no column {missing[0]}", hint=_AGAIN)
     cells = {name: _numbers(source, name, header.index(name), lines) for name in wanted}
     for name in wanted:
         if "tokens" in name and (cells[name] < 0).any():

@@ -16,6 +16,10 @@ NO_FIRST_TOKEN = (
     "no request has a first token: the run did not stream, or its answers ended before their first content"
     " (a reasoning answer that was cut short); {}"
 )
+NO_END = (
+    "no request has an E2E: a TTFT that is the time of a whole answer, as without streaming, cannot be told"
+    " from one of a first token; measure the end of each answer too"
+)
 NO_STREAM = "the run did not stream, so that TTFT is E2E and there is no time between tokens; {}"
 NO_GAPS = (
     "{} records no gaps between chunks; measure ITL with a tool that writes them,"
@@ -34,6 +38,8 @@ def streamed(case: Case) -> Iterator[Finding]:
     elif isinstance(evidence, Requests):
         if evidence.ttft_s is None:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
+        elif evidence.e2e_s is None and not told.streamed:
+            yield Doubt(Why.ABSENT, STREAMED, NO_END)
         yield from _in_one_piece(case, evidence)
     elif isinstance(evidence, Histogram):
         if came_at_once(Aggregate(told.stated), case.tokens_each):

@@ -26,7 +26,10 @@ def counts_agree(case: Case) -> Iterator[Finding]:
             raise case.source.fail(why, hint=AGAIN)
         return
     stated = told.counted
-    if stated is None:
+    if stated is None or stated.completed is stated.failed is stated.attempted is None:
+        if told.counted_with:
+            why = f"the tool's own count of its requests is missing: rows may be lost; {told.counted_with}"
+            yield Doubt(Why.COUNTS_UNKNOWN, ("attempted",), why)
         return
     both = None
     if stated.completed is not None and stated.failed is not None:
@@ -63,6 +66,12 @@ def nothing_lost(case: Case) -> Iterator[Finding]:
     """Requests that were asked for and are not there may have failed."""
     asked, counts = case.told.asked, case.counts
     here = counts.attempted + counts.cancelled
+    if asked is None and case.told.asked_with:
+        why = (
+            "how many requests were to be sent is not stated: some may have failed without a trace;"
+            f" {case.told.asked_with}"
+        )
+        yield Doubt(Why.COUNTS_UNKNOWN, ("attempted",), why)
     if asked is None or asked <= here:
         return
     missing = asked - here

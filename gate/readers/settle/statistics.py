@@ -29,7 +29,7 @@ def percentiles(case: Case) -> Iterator[Finding]:
         if ladders.has_zero(metric, summary):
             why = f"a percentile of exactly 0 is no measurement; {richer(case)}"
             yield Doubt(Why.ZERO, (metric,), why)
-        elif metric in ("ttft", "e2e") and summary.min == 0:
+        if metric in ("ttft", "e2e") and 0 in (summary.min, *(value for _, value in summary.percentiles)):
             why = f"the smallest {metric.upper()} is 0: a request that failed counts as completed"
             yield Doubt(Why.FAILURES_HIDDEN, ("attempted", "error_rate"), f"{why}; {richer(case)}")
         n = summary.n if completed and metric != "itl" else None  # gaps are more than requests

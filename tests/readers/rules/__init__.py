@@ -47,6 +47,14 @@ RULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+class Alone(Struct, frozen=True):
+    """What says in one place alone that a request or a run went wrong: without it nothing shows it."""
+
+    name: str  # a key, or a pattern of a file's name
+    why: str  # as a clause about it, printed in docs/rules.md
+    of: tuple[str, ...] = ()  # the rules, their variants or the fixtures where that is so; () for all
+
+
 class Form(Struct, frozen=True):
     """One format of a tool: a healthy run of it, and how to break each rule."""
 
@@ -54,6 +62,5 @@ class Form(Struct, frozen=True):
     judges: tuple[str, ...]  # objectives of POLICY that the healthy run passes
     breaks: Mapping[str, Change]  # rule -> the change; a key may be "rule: variant"
     cannot: Mapping[str, str] = field(default_factory=dict)  # rule -> why this format cannot show it
-    # Keys that alone say of a request or a run that it went wrong: without them nothing shows it.
-    holds: frozenset[str] = frozenset()
+    alone: tuple[Alone, ...] = ()  # what tests/readers/test_less.py leaves alone
     attempted: str | None = None  # evidence.attempted of the policy: the gateway's counter of requests

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 N, CLIENTS, TOKENS = 150, 6, 40
 DATABASE, SUMMARY, PERCENTILES, ARGS = (
@@ -174,6 +174,10 @@ KINDS = {
             "summary alone": both(sums(FAILED), gone(DATABASE)),
         },
         {**CANNOT, "repetitions": "is a database"},
+        (
+            Alone(ARGS, "says that answers were not streamed", ("not streamed: argument",)),
+            Alone(DATABASE, "shows which requests the summary counts", ("lost rows: summary beside",)),
+        ),
     ),
     "summary": Form(
         write_summary,
@@ -205,5 +209,9 @@ KINDS = {
             "cut rows": "has no rows",
             "summary alone": "is the summary",
         },
+        (
+            Alone(PERCENTILES, "states the fewest tokens of an answer", ("half the tokens",)),
+            Alone(PERCENTILES, "states that a time is negative or 0", ("negative time", "zero time")),
+        ),
     ),
 }

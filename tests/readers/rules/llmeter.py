@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 N, CLIENTS = 150, 6
 Document = dict[str, Any]
@@ -178,6 +178,11 @@ KINDS = {
             "summary alone": both(stats(failed_requests=N // 3), gone("responses.jsonl")),
         },
         {"tool's verdict": TOOL},
+        (
+            Alone("responses.jsonl", "shows which requests the statistics count", ("lost rows: statistics beside",)),
+            Alone("responses.jsonl", "holds the earlier levels of a load test", ("several loads",)),
+            Alone("responses.jsonl.gz", "holds the earlier levels of a load test", ("load-test",)),
+        ),
     ),
     "statistics": Form(
         write_statistics,

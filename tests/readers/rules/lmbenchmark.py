@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.readers.rules import Change, Form, Write
+from tests.readers.rules import Alone, Change, Form, Write
 
 N = 150
 T0 = 1795960774.0
@@ -136,5 +136,10 @@ KINDS = {
             "all failed": "has no row for a failed request",
             "cut rows": "counts the tokens of the text that came, so a cut answer is a short one",
         },
+        (
+            Alone(
+                "benchmark_command.txt", "says that answers were not streamed", ("not streamed: by its command",)
+            ),
+        ),
     ),
 }
