@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ..model import Aggregate, Counts, Doubt, Evidence, Floats, Gaps, Load, Requests, Summary, Why
+from ..model import Aggregate, Counts, Evidence, Floats, Gaps, Load, Requests, Summary
 from . import clocks, tables
 from .ladders import ladder
 from .settle import refuse_repetitions
@@ -22,6 +22,7 @@ from .source import Doc, Source
 from .told import Counted, Told
 
 WHOLE = "run the benchmark again, or use the file as the tool wrote it"
+_ASKED_WITH = "use the file as the tool wrote it, with its `num_prompts`"
 METHOD = "numpy linear over completed requests"
 _LIMIT = 1e12  # seconds or tokens: beyond it lies no measurement, and sums would overflow
 _UNLIMITED_RPS = 1e6  # no client sends faster: a "rate" for "all at once"
@@ -48,6 +49,7 @@ def statement(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summ
     completed = doc.count("completed") or 0
     usual = {
         "retries": 0,
+        "asked_with": _ASKED_WITH if "asked" in facts else "",
         "load": of,
         "model": doc.text("model_id"),
         "duration_s": doc.number("duration"),
@@ -203,14 +205,6 @@ def asked(doc: Doc, attempted: int) -> int | None:
         why = f"contradicts itself: {attempted} requests of {prompts} prompts"
         raise doc.source.fail(why, f"{doc.at}.num_prompts", WHOLE)
     return prompts
-
-
-def unasked(doc: Doc) -> tuple[Doubt, ...]:
-    """A doubt where `num_prompts`, which the tool always writes, is gone."""
-    if doc.count("num_prompts") is not None:
-        return ()
-    why = f"the file does not say how many prompts were to be sent (`num_prompts`); {WHOLE}"
-    return (Doubt(Why.COUNTS_UNKNOWN, ("attempted",), why),)
 
 
 def counts_without_failed(doc: Doc) -> tuple[int, Counts, list[str]]:

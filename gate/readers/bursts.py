@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from ..model import Aggregate, Bools, Doubt, Floats, Requests, Status, Why
+from ..model import Aggregate, Bools, Doubt, Floats, Requests, Status, Summary, Why
 
 # An answer of several tokens came in one piece when next to none of its E2E lies after its first token
 # and its tokens would have come faster than any server decodes.
@@ -67,7 +67,10 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
 
     `tokens`: output tokens of an answer, on average.
     """
-    tpot, (ttft, e2e) = _middle(evidence, "tpot"), _alike(evidence)
+    tpot, (ttft, e2e) = _middle(evidence, "tpot"), (_middle(evidence, metric) for metric in ("ttft", "e2e"))
+    likely = min
+    if (ttft is None or e2e is None) and (alike := _alike(evidence)):
+        likely, (ttft, e2e) = max, alike  # far from the middle: by all that is stated
     if not ttft or (tpot == 0 and tokens is None):
         return False
     tpot = tpot or None  # 0 is no measurement: of answers of one token, or in one chunk
@@ -80,18 +83,14 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     spans = [tpot] if tpot is not None else []
     if tokens is not None and tokens >= 2:
         spans.append((e2e - ttft) / (tokens - 1))
-    return bool(spans) and min(spans) < AT_ONCE_TPOT_S and ttft >= (1 - AT_ONCE) * e2e
+    return bool(spans) and likely(spans) < AT_ONCE_TPOT_S and ttft >= (1 - AT_ONCE) * e2e
 
 
-def _alike(evidence: Aggregate) -> tuple[float | None, float | None]:
-    """TTFT and E2E in the middle; where that is not known of both, at the percentile nearest to it."""
-    middle = _middle(evidence, "ttft"), _middle(evidence, "e2e")
-    if None in middle and {"ttft", "e2e"} <= evidence.summaries.keys():
-        ttft, e2e = (dict(evidence.summaries[metric].percentiles) for metric in ("ttft", "e2e"))
-        if both := ttft.keys() & e2e.keys():
-            nearest = min(both, key=lambda percent: abs(percent - 50))
-            return ttft[nearest], e2e[nearest]
-    return middle
+def _alike(evidence: Aggregate) -> tuple[float, float] | None:
+    """TTFT and E2E at the percentile of both that is nearest to the median."""
+    ttft, e2e = (dict(evidence.summaries.get(metric, Summary()).percentiles) for metric in ("ttft", "e2e"))
+    nearest = min(ttft.keys() & e2e.keys(), key=lambda percent: abs(percent - 50), default=None)
+    return None if nearest is None else (ttft[nearest], e2e[nearest])
 
 
 def _middle(evidence: Aggregate, metric: str) -> float | None:

@@ -44,8 +44,20 @@ def whole(value: Any) -> int | None:
 def declared(config: Any) -> list[Any]:
     """Its stages; none where a sweep chose them, or a trace says how many requests there are."""
     stages = at(config, "load", "stages")
-    chosen = at(config, "load", "sweep") or at(config, "load", "trace") or at(config, "data", "trace")
-    return stages if isinstance(stages, list) and not chosen else []
+    return stages if isinstance(stages, list) and not _chosen(config) else []
+
+
+def _chosen(config: Any) -> bool:
+    return bool(at(config, "load", "sweep") or at(config, "load", "trace") or at(config, "data", "trace"))
+
+
+def asked_with(config: Any) -> str:
+    """The remedy where a configuration does not say how many requests a stage was to send."""
+    return (
+        ""
+        if config is None or _chosen(config)
+        else "keep inference-perf's configuration with it, and its `load.stages`"
+    )
 
 
 def asked(stage: Any) -> int | None:

@@ -74,7 +74,7 @@ def _silent(output_tokens: Floats | None, ttft_s: Floats | None, e2e_s: Floats |
     silent: Bools = ~(output_tokens > 0) & ~np.isnan(output_tokens)
     if not (output_tokens > 0).any():
         first = np.zeros_like(silent) if ttft_s is None else np.isfinite(ttft_s)
-        if ttft_s is not None and e2e_s is not None and (ttft_s == e2e_s)[first & (e2e_s > 0)].all():
+        if ttft_s is not None and e2e_s is not None and (ttft_s == e2e_s)[(ttft_s > 0) & (e2e_s > 0)].all():
             first[:] = False
         silent |= ~first
     return silent

@@ -332,7 +332,7 @@ def test_a_phase_has_the_load_of_its_name_and_the_verdict_of_the_run(tmp_path: P
 
 def test_a_measured_phase_without_a_row_is_missed(tmp_path: Path) -> None:
     path = made(tmp_path / "x.jsonl", [row(phase_index=0, phase_name="c8")])
-    phases = [{"name": name, "kind": "profiling", "concurrency": 8} for name in ("c8", "c64")]
+    phases = [{"name": name, "kind": "profiling", "concurrency": 8, "requests": 1} for name in ("c8", "c64")]
     write(tmp_path / "x.json", {"aiperf_version": "0.13.0", "input_config": {"phases": phases}})
     (run,) = runs_of(aiperf, source(path))
     assert [doubt.code for doubt in run.doubts if "attempted" in doubt.of] == [Why.LOST_ROWS]

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import yaml
 from msgspec import Struct
 
+LAST = "the last of the objects"  # among what is kept
 _DEEP = 5  # how far down keys are looked for
 _OBJECTS = 3  # of a list of unequal ones, the keys of these
 _LEAST_LINES = 2
@@ -135,7 +136,7 @@ def cells(value: Any, kept: Collection[str], depth: int = 0) -> Iterator[list[Ce
             if depth < _DEEP:
                 yield from cells(inner, kept, depth + 1)
     elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-        if not depth and len(value) > 1:
+        if not depth and len(value) > 1 and LAST not in kept:
             yield [(value, slice(-1, None))]
         for key in dict.fromkeys(key for row in value[:_OBJECTS] for key in row):
             rows = [row for row in value if key in row]

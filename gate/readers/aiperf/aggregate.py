@@ -28,6 +28,10 @@ _FORMER = {  # names until 2025-10, and those of the CSV
 }
 
 
+_TYPES = ("concurrency", "constant", "gamma", "poisson")  # that a number of requests or a duration ends
+_ASKED_WITH = "keep its input_config, which says what was to end the run"
+
+
 class Phase(Struct):
     """One phase as it was asked for, in either generation's words."""
 
@@ -41,6 +45,7 @@ class Phase(Struct):
     request_count: int | None = None
     duration: float | None = None
     benchmark_duration: float | None = None
+    sessions: int | None = None
 
     @property
     def load(self) -> Load | None:
@@ -53,6 +58,12 @@ class Phase(Struct):
         """Requests, where only their number was to end it."""
         lasts = self.duration or self.benchmark_duration
         return None if lasts else self.requests or self.request_count
+
+    @property
+    def asked_with(self) -> str:
+        """The remedy where nothing says what was to end it; a replay ends with its trace."""
+        ends = self.asked or self.duration or self.benchmark_duration or self.sessions
+        return "" if ends or self.type not in (None, *_TYPES) else _ASKED_WITH
 
 
 class _Config(Struct):
@@ -136,11 +147,14 @@ def facts(source: Source) -> Facts:
         config, more["notes"] = nvidia.settings(doc, _Config)
         more |= {"valid": False if faults else None, "invalid_because": faults}
         more |= {"version": doc.text("aiperf_version"), "date": clocks.day_of(doc.text("start_time"))}
+        more["asked_with"] = "" if config.loadgen else _ASKED_WITH
     phases = config.phases or ([config.loadgen] if config.loadgen else [])
     measured, folder = [phase for phase in phases if phase.kind != "warmup"], (source.path or Path()).parent
     if folder.parent.name == "phases":  # its copy for one phase
         measured = [phase for phase in measured if phase.name == folder.name] or measured
     phase = measured[0] if len(measured) == 1 else Phase()
+    if config.phases:
+        more["asked_with"] = phase.asked_with if len(measured) == 1 else ""
     usage = stats.value("total_usage_completion_tokens")
     told = nvidia.told(
         stats,

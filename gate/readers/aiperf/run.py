@@ -95,6 +95,7 @@ def decode(source: Source) -> Iterator[Told]:
         if several and key:
             phase = facts.phase(*key) if facts else aggregate.Phase()
             told = replace(told, level=key[0] or f"phase {key[1]}", load=phase.load, asked=phase.asked)
+            told = replace(told, asked_with=phase.asked_with if facts else "")
         yield told
 
 

@@ -17,6 +17,7 @@ from . import NAME
 RAW = "the raw profile_export.json"
 INVISIBLE = "GenAI-Perf writes no file when a request fails: failures cannot be seen in its results"
 _BY = "output tokens are counted by GenAI-Perf's tokenizer, not by the server"
+_ASKED_WITH = "keep its input_config, which says what was to end the run"
 _TAGS = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
 
 
@@ -70,6 +71,8 @@ def facts(source: Source) -> tuple[Told, nvidia.Stats]:
         config, notes = nvidia.settings(source.doc, _Config)
     analyzer = config.perf_analyzer or _Analyzer()
     asked = analyzer.measurement or _Measurement()
+    # A CSV has no configuration, and that of 24.08 does not say.
+    unsaid = source.shape == "text" or config.streaming is not None or isinstance(config.endpoint, str)
     number, length = stats.count("request_count"), stats.value("output_sequence_length")
     streamed = _streamed(stats, config)
     told = nvidia.told(
@@ -80,6 +83,7 @@ def facts(source: Source) -> tuple[Told, nvidia.Stats]:
         RAW,
         counts=None if number is None else Counts(number, number, 0),
         asked=asked.num if asked.mode == "request_count" else None,
+        asked_with="" if unsaid or asked.mode not in (None, "request_count") else _ASKED_WITH,
         output_tokens=None if length is None or number is None else number * length,
         load=(analyzer.stimulus or config).load or config.load,
         model=", ".join(config.model_names or config.model or []) or None,

@@ -98,7 +98,8 @@ def _by_files(source: Source, rows: Sequence[_Row], config: Any) -> list[_Part]:
 
 def _by_config(rows: Sequence[_Row], config: Any) -> list[_Part]:
     declared, every = stages.declared(config), slice(0, len(rows))
-    facts = [{"load": stages.load(stage), "asked": stages.asked(stage)} for stage in declared]
+    unsaid = {"asked_with": stages.asked_with(config)}
+    facts = [{"load": stages.load(stage), "asked": stages.asked(stage)} | unsaid for stage in declared]
     asked = list(filter(None, map(stages.asked, declared)))
     if len(declared) == 1:
         return [(every, facts[0])]
@@ -107,7 +108,7 @@ def _by_config(rows: Sequence[_Row], config: Any) -> list[_Part]:
     start, end = (tables.column(getattr(row, name) for row in rows) for name in ("start_time", "end_time"))
     pause_s = clocks.pause_s(start, end)
     if not declared and not pause_s:
-        return [(every, {"notes": (_ALONE,)})]
+        return [(every, {"notes": (_ALONE,)} | unsaid)]
     doubt = Doubt(Why.SEVERAL_LOADS, (*METRICS, "error_rate"), _SEVERAL.format(pause_s))
     return [(every, {"doubts": (doubt,)})]
 

@@ -124,6 +124,7 @@ def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[
     if duration_s is None and (per_second := stages.number(at(done.throughput, "requests_per_sec"))):
         duration_s = done.count / per_second
     facts = {
+        "asked_with": stages.asked_with(config),
         "load": stages.load({"rate": rate, "concurrency_level": users}),
         "duration_s": duration_s,
         "stated": said.summaries(),

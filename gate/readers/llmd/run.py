@@ -62,6 +62,7 @@ def decode(source: Source) -> Told:
         retries_with=f"give {own}",
         counts=counts,
         asked=stages.asked(report.stage),
+        asked_with=stages.asked_with(report.settings or {}) if report.tool == "inference-perf" else "",
         output_tokens=tokens * counts.completed if tokens is not None else None,
         fewest_tokens=length.min,
         stream_with="run the tool with streaming on",

@@ -66,7 +66,7 @@ def nothing_lost(case: Case) -> Iterator[Finding]:
     """Requests that were asked for and are not there may have failed."""
     asked, counts = case.told.asked, case.counts
     here = counts.attempted + counts.cancelled
-    if asked is None and case.told.asked_with:
+    if not asked and case.told.asked_with and case.measured:
         why = (
             "how many requests were to be sent is not stated: some may have failed without a trace;"
             f" {case.told.asked_with}"

@@ -81,7 +81,7 @@ def _detailed(doc: Doc, stated: Mapping[str, Summary]) -> Told:
     rows = _bench.rows(doc, "", _DETAIL)
     later, notes = _e2e(stated, rows.table)
     doubts, tokens, more = _tokens(doc, rows.table, rows.facts["pieces"])
-    facts = {**rows.facts, "output_tokens": tokens, "doubts": (*later, *doubts)}
+    facts = {**rows.facts, "asked_with": "", "output_tokens": tokens, "doubts": (*later, *doubts)}
     return _bench.statement(doc, NAME, rows.table, stated, **facts, notes=(*rows.notes, *notes, *more))
 
 

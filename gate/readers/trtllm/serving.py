@@ -37,5 +37,4 @@ def decode(doc: Doc) -> Told:
         streamed=False if never else None,
         stream_with=_STREAM,
         percentiles_with=_NAME_IT,
-        doubts=_bench.unasked(doc),
     )

@@ -72,7 +72,6 @@ def _told(doc: Doc) -> Told:
         hardware=_first(doc, "hardware", "gpu"),
         tokenizer=doc.text("tokenizer_id"),
         percentiles_with=_NAME_IT,
-        doubts=_bench.unasked(doc),
         stream_with="measure a streaming endpoint, with ttft in --percentile-metrics",
     )
     if doc.text("ramp_up_strategy"):

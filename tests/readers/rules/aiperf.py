@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 N = 150
 T0 = 1795960774671777530
@@ -268,7 +268,7 @@ def breaks(*names: str) -> Mapping[str, Change]:
         made["several loads: without the aggregate"] = unsummed
     if names == (RECORDS, AGGREGATE):
         made |= {
-            "lost rows: in the aggregate's count": lambda folder: put_rows(folder, whole[: N // 2]),
+            LOST_IN_COUNT: lambda folder: put_rows(folder, whole[: N // 2]),
             "token totals": of(after=lambda d: d["total_usage_completion_tokens"].update(avg=20.0 * N)),
             "falling percentiles": of(after=lambda d: d["time_to_first_token"].update(p99=1.0)),
         }
@@ -285,6 +285,7 @@ def put_rows(folder: Path, rows: Sequence[Document]) -> None:
     (folder / RECORDS).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
 
 
+LOST_IN_COUNT = "lost rows: in the aggregate's count"
 NEVER = "the client never repeats a request"
 ALL = ("ttft.p50", "tpot.p50", "e2e.p50", "error_rate", "goodput")
 NO_ROWS = "holds no rows"
@@ -294,6 +295,13 @@ KINDS = {
         ALL,
         breaks(RECORDS, AGGREGATE),
         {"retries": NEVER, "retried": NEVER, "repetitions": "is one request a row"},
+        (
+            Alone(AGGREGATE, "says how many requests were asked for", ("lost rows",)),
+            Alone(AGGREGATE, "has AIPerf's word on its run", ("tool's verdict",)),
+            Alone(AGGREGATE, "counts more requests than there are rows", (LOST_IN_COUNT,)),
+            Alone(RECORDS, "has fewer rows than are counted", (LOST_IN_COUNT,)),
+            Alone("metrics", "tells rows from AIPerf's raw responses", (LOST_IN_COUNT,)),
+        ),
     ),
     "aggregate": Form(
         writes(AGGREGATE),

@@ -190,9 +190,6 @@ def aggregate(suffix: str = "_ms") -> dict[str, Change]:
     }
 
 
-# Two figures that contradict each other: either taken away, nothing does.
-TOTALS = frozenset(("total_output_tokens", "median_ttft_ms"))
-MEANS = frozenset(("median_ttft_ms", "mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"))
 NEVER = {
     "tool's verdict": "has no word on the run as a whole",
     "retries": "the client never repeats a request",

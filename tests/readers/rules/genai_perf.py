@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 N = 150
 T0 = 1795961105690252243
@@ -247,6 +247,10 @@ NEVER = "a failed request ends the run"
 INVISIBLE = "one failure ends the run before a file is written"
 ABSENT = "has no word on the run as a whole"
 NO_ROWS = "holds no rows"
+UNSUMMED = (
+    *("failed", "all failed", "zero tokens", "null tokens", "half the tokens", "token totals"),
+    *("not streamed", "zero time", "negative time", "several loads"),
+)
 ALL = ("ttft.p50", "tpot.p50", "e2e.p50", "error_rate", "goodput")
 KINDS = {
     "raw": Form(
@@ -275,6 +279,10 @@ KINDS = {
             "summary alone": silent,
         },
         {"tool's verdict": ABSENT, "retries": NEVER, "retried": NEVER},
+        (
+            Alone(RAW, "shows what the statistics leave out", UNSUMMED),
+            Alone(SUMMARY, "says how many requests were asked for", ("lost rows",)),
+        ),
     ),
     "summary": Form(
         healthy(SUMMARY),

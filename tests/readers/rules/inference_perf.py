@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tests.conftest import FIXTURES
-from tests.readers.rules import Change, Form, Write
+from tests.readers.rules import Alone, Change, Form, Write
 
 CASES = FIXTURES / "inference-perf" / "typical"  # one stage, concurrency 6, 150 requests
 REQUESTS = "per_request_lifecycle_metrics.json"
@@ -208,6 +208,8 @@ CANNOT = {
     "retries": "says itself where a request was repeated",
     "summary alone": "counts failures itself",
 }
+VALIDATED = Alone("validation.json", "has inference-perf's word on its run", ("tool's verdict",))
+OF_ROWS = ("lost rows", "failed: beside its stage", "zero tokens")
 KINDS = {
     "requests": Form(
         write(REQUESTS, STAGE),
@@ -249,18 +251,27 @@ KINDS = {
             "repetitions": "is a list without a place for it",
             "summary alone": "has stage files that count failures themselves",
         },
+        (
+            VALIDATED,
+            Alone(REQUESTS, "shows what the stage file does not count", OF_ROWS),
+            Alone(
+                "config.yaml", "says how many requests were asked for", ("lost rows: by its configuration",)
+            ),
+        ),
     ),
     "stage": Form(
         write(STAGE),
         JUDGES,
         AGGREGATE,
         {**CANNOT, "several loads": "is one load a file"},
+        (VALIDATED,),
     ),
     "stage as YAML": Form(
         write_yaml,
         JUDGES,
         {**AGGREGATE, "tool's verdict": errors("global")},
         {**CANNOT, "several loads": "is one load a file"},
+        (VALIDATED,),
     ),
     "summary": Form(
         write(SUMMARY, STAGE),
@@ -273,5 +284,6 @@ KINDS = {
             ),
         },
         CANNOT,
+        (VALIDATED, Alone(STAGE, "says how many requests were asked for", ("lost rows",))),
     ),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 from tests.readers.rules.forks import (
     JUDGES,
     NO_ROWS,
@@ -71,8 +71,6 @@ def no_tokens(folder: Path) -> None:
     tokens(None)(folder)
 
 
-MEANS = frozenset(("median_ttft", "mean_ttft", "mean_tpot", "mean_e2el"))
-
 KINDS = {
     "agentic rows": Form(
         write("agg_x.json", AGENTIC),
@@ -92,7 +90,13 @@ KINDS = {
             "repetitions: in a second row of a list": beside(aggregation_method="median"),
         },
         NO_ROWS,
-        MEANS | {"duration_seconds"},
+        (
+            Alone(
+                "duration_seconds",
+                "makes a number of tokens of their rate",
+                ("zero tokens", "half the tokens", "token totals"),
+            ),
+        ),
     ),
     "experiment in seconds": Form(
         write("result.json", EXPERIMENT),
@@ -104,6 +108,12 @@ KINDS = {
             "failed": put(completed=N - N // 3),
         },
         NO_ROWS,
-        MEANS | {"good_completed"},
+        (
+            Alone(
+                "good_completed",
+                "tells times in seconds from a file of vLLM without times",
+                ("zero time", "negative time"),
+            ),
+        ),
     ),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.conftest import FIXTURES
-from tests.readers.rules import Change, Form, Write
+from tests.readers.rules import Alone, Change, Form, Write
 
 CASES = FIXTURES / "llm-d"
 Block = dict[str, Any]
@@ -145,5 +145,6 @@ KINDS = {
             "retries": "the client never repeats a request",
             "retried": "the client never repeats a request",
         },
+        (Alone("run_*.yaml", "is a run of its own", ("typical",)),),
     ),
 }

@@ -179,7 +179,11 @@ KINDS = {
         },
         {"tool's verdict": TOOL},
         (
-            Alone("responses.jsonl", "shows which requests the statistics count", ("lost rows: statistics beside",)),
+            Alone(
+                "responses.jsonl",
+                "shows which requests the statistics count",
+                ("lost rows: statistics beside",),
+            ),
             Alone("responses.jsonl", "holds the earlier levels of a load test", ("several loads",)),
             Alone("responses.jsonl.gz", "holds the earlier levels of a load test", ("load-test",)),
         ),

@@ -138,7 +138,9 @@ KINDS = {
         },
         (
             Alone(
-                "benchmark_command.txt", "says that answers were not streamed", ("not streamed: by its command",)
+                "benchmark_command.txt",
+                "says that answers were not streamed",
+                ("not streamed: by its command",),
             ),
         ),
     ),

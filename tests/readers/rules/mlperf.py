@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.readers.mlperf_logs import CASES, DETAIL, SUMMARY, TRACE
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 ACCURACY = "mlperf_log_accuracy.json"
 TYPICAL = CASES / "typical"
@@ -153,6 +153,7 @@ ALONE = NEVER | {
     "token totals": "has no rows to compare its total with",
     "summary alone": "is the summary, with LoadGen's errors in it",
 }
+OF_SAMPLES = ("zero tokens", "half the tokens", "zero time", "negative time")
 KINDS = {
     "trace": Form(
         writer(TRACE, DETAIL, ACCURACY),
@@ -183,6 +184,15 @@ KINDS = {
             "summary alone": every(errors(415, ONE_TOKEN), gone(TRACE, ACCURACY)),
         },
         NEVER,
+        (
+            Alone(ACCURACY, "counts the tokens of each answer", ("zero tokens", "half the tokens")),
+            Alone(TRACE, "shows what the log's percentiles leave out", ("lost rows", *OF_SAMPLES)),
+            Alone(
+                "*_trace.json.gz",
+                "is what is read, and has no TPOT, which the log states",
+                ("single-stream",),
+            ),
+        ),
     ),
     "detail log": Form(
         writer(DETAIL),

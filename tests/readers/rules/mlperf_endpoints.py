@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.readers.mlperf_endpoints_files import event, session, typical
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 
 N = 150
 EVENTS, SUMMARY = "events.jsonl", "result_summary.json"
@@ -120,6 +120,12 @@ KINDS = {
             "falling percentiles": "states no percentiles",
             "summary alone": "keeps failures in its summary too",
         },
+        (
+            Alone(SUMMARY, "counts more samples than there are events", ("lost rows",)),
+            Alone(
+                "events.jsonl.gz", "is what is read, and has no TPOT, which the summary states", ("typical",)
+            ),
+        ),
     ),
     "summary": Form(
         write_summary,

@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.readers.rules import Change, Form
+from tests.readers.rules import Alone, Change, Form
 from tests.readers.rules.forks import (
     ARRAYS,
     DETAILED,
     JUDGES,
-    MEANS,
     NEVER,
     NO_ROWS,
     TOKENS,
-    TOTALS,
     Document,
     N,
     aggregate,
@@ -145,7 +143,6 @@ KINDS = {
             "summary alone": without(*ARRAYS, completed=N - N // 3),
         },
         NEVER,
-        TOTALS,
     ),
     "served, aggregate": Form(
         write("result.json", HEAD),
@@ -158,7 +155,6 @@ KINDS = {
             "not streamed: by its sign": put(**NEVER_STREAMED),
         },
         NO_ROWS,
-        MEANS,
     ),
     "trtllm-bench requests": Form(
         write("requests.json", [request(number) for number in range(N)]),
@@ -181,6 +177,7 @@ KINDS = {
             "token totals": "states no total of output tokens",
             "falling percentiles": "states no percentiles",
         },
+        (Alone("first_token_timestamp", "tells a first token after 0 ns from none", ("zero time",)),),
     ),
     "trtllm-bench report": Form(
         write("report.json", REPORT),
@@ -238,5 +235,6 @@ KINDS = {
             "token totals": "states no total of output tokens",
             "falling percentiles": "states no percentiles",
         },
+        (Alone("output_token_ids", "counts tokens that the engine's TPOT does not know of", ("one burst",)),),
     ),
 }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from tests.readers.rules import Form
+from tests.readers.rules import Alone, Form
 from tests.readers.rules.forks import (
     ARRAYS,
     DETAILED,
     JUDGES,
-    MEANS,
     NEVER,
     NO_ROWS,
     TOKENS,
-    TOTALS,
     Document,
     N,
     aggregate,
@@ -42,7 +40,7 @@ FAILED = {"completed": N - N // 3, "failed": N // 3}
 EVERY = {"completed": 0, "failed": N, "total_output_tokens": 0}
 
 
-WAITED = {"queue_times", "request_rate"}  # the client's cap, under an open loop
+WAITS = Alone("queue_times", "shows how long requests waited in the client", ("open_loop",))
 
 
 def detailed(e2e: str) -> Form:
@@ -55,7 +53,7 @@ def detailed(e2e: str) -> Form:
         "summary alone": without(*ARRAYS, "failed", completed=N - N // 3),
     }
     return Form(
-        write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER, TOTALS | WAITED
+        write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER, (WAITS,)
     )
 
 
@@ -76,6 +74,5 @@ KINDS = {
             "several loads: without a rate": second(("request_rate",), max_concurrency=16),
         },
         NO_ROWS,
-        MEANS,
     ),
 }
