@@ -50,7 +50,10 @@ KINDS = {
             "summary alone": without(*ARRAYS, completed=N - N // 3),
         },
         {**NEVER, "lost rows": NO_PROMPTS},
-        (Alone("mean_e2e_latency_ms", "shows that answers end later than their last chunk", ("cut rows",)),),
+        (
+            Alone("mean_e2e_latency_ms", "shows that answers end later than their last chunk", ("cut rows",)),
+            Alone("max_concurrency", "tells the loads of a file apart", ("appended",)),
+        ),
     ),
     "aggregate with `--goodput`": Form(
         write("result.jsonl", {**HEAD, **SENT}),

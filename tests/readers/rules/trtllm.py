@@ -208,7 +208,6 @@ KINDS = {
             "repetitions": put(aggregated_repetitions=3),
         },
         {**NOT_KEPT, **IN_PROCESS},
-        frozenset(("average", "request_latency_percentiles_ms")),
     ),
     "LLM API records": Form(
         write("records.json", {"model": "m", "num_requests": N, "records": [record(n) for n in range(N)]}),

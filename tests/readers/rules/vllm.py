@@ -40,7 +40,10 @@ FAILED = {"completed": N - N // 3, "failed": N // 3}
 EVERY = {"completed": 0, "failed": N, "total_output_tokens": 0}
 
 
-WAITS = Alone("queue_times", "shows how long requests waited in the client", ("open_loop",))
+WAITS = (
+    Alone("queue_times", "shows how long requests waited in the client", ("open_loop",)),
+    Alone("request_rate", "says that they were to be sent without waiting", ("open_loop",)),
+)
 
 
 def detailed(e2e: str) -> Form:
@@ -52,9 +55,7 @@ def detailed(e2e: str) -> Form:
         "several loads: in bursts": second(max_concurrency=None),
         "summary alone": without(*ARRAYS, "failed", completed=N - N // 3),
     }
-    return Form(
-        write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER, (WAITS,)
-    )
+    return Form(write("result.json", {**HEAD, **arrays(e2e), **statistics()}), JUDGES, breaks, NEVER, WAITS)
 
 
 KINDS = {
