@@ -71,7 +71,7 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     likely = min
     if (ttft is None or e2e is None) and (alike := _alike(evidence)):
         likely, (ttft, e2e) = max, alike  # far from the middle: by all that is stated
-    if not ttft or (tpot == 0 and tokens is None):
+    if not ttft:
         return False
     tpot = tpot or None  # 0 is no measurement: of answers of one token, or in one chunk
     if tpot is not None and tpot < BLIND_TPOT_S:
