@@ -100,6 +100,7 @@ bench: $(VENV)/.dev ## speed, as ratios in one run
 calibrate: $(VENV)/.dev ## the error rates of the verdicts, measured
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python benchmarks/calibrate_regression.py
+	@$(BIN)/python benchmarks/calibrate_lean.py
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

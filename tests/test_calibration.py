@@ -169,3 +169,34 @@ def test_a_closed_loop_keeps_its_clients_busy_and_a_seed_gives_the_same_trace_ag
     assert 1 - ended.mean() == pytest.approx(0.001, abs=0.001)
     # 32 clients with nothing to wait for: a step of 32 sequences is 11.2 ms, without any prefill
     assert p(first.tpot_s[ended], 50) > 0.0112
+
+
+# ---- undecided: lean ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def lean(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("calibrate_lean")
+
+
+def documented(lean) -> dict[tuple[str, ...], list[float]]:
+    """The rows of the table in docs/statistics.md: design -> proven, let through at each multiple, in %."""
+    table = lean.DOCS.read_text(encoding="utf-8").partition(lean.START)[2].partition(lean.END)[0]
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+    return {tuple(row[:4]): [float(cell) for cell in row[4:]] for row in cells if len(row) == 9}
+
+
+@pytest.mark.parametrize("at", [0, 9, 15])
+def test_the_rates_of_lean_in_the_docs_are_those_of_the_command(lean, at):
+    shown = documented(lean)
+    assert len(shown) == len(lean.CELLS)
+    cells = [cell.strip() for cell in lean.row(lean.measure(lean.CELLS[at])).strip("| ").split("|")]
+    assert [float(cell) for cell in cells[4:]] == pytest.approx(shown[tuple(cells[:4])], abs=0.5)
+
+
+def test_a_report_names_the_mean_rates_of_the_docs(lean):
+    means = np.array(list(documented(lean).values())).mean(axis=0)  # proven, x1, x1.5, x2, x5
+    assert means[1] == pytest.approx(100 * lean.LEAN_ON_THE_BOUND, abs=2.5)
+    assert means[3] == pytest.approx(100 * lean.LEAN_AT_TWICE, abs=2.5)
+    assert means[0] < 5  # what block lets through

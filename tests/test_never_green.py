@@ -14,7 +14,7 @@ import pytest
 from gate import policy, readers
 from gate.errors import InputError
 from gate.evaluate import evaluate
-from gate.evaluate.sound.repeats import repeats
+from gate.evaluate.repeats import repeats
 from gate.model import Report, Verdict
 from tests.conftest import FIXTURES, ROOT
 from tests.runs import make_requests

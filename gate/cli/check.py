@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ._place import policy_name
 from ._reading import progress
 from ._shared import (
@@ -27,7 +27,7 @@ from ._shared import (
 )
 
 if TYPE_CHECKING:
-    from ..model import Baseline, Report
+    from ..model import Baseline, Policy, Report
 
 _GAPS_UP_TO = 32 << 20  # bytes: a page shows ITL unasked only where decoding gaps takes no second
 _EXITS = """\b
@@ -113,7 +113,7 @@ def _judge(options: dict[str, Any]) -> Report:
         policy,
         reading.runs,
         date.today(),
-        baseline=_baseline(options, gaps),
+        baseline=_baseline(options, policy, gaps),
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
@@ -122,9 +122,17 @@ def _judge(options: dict[str, Any]) -> Report:
     return reproducible(report, ("slo-gate", "check", *options["results"]), options)
 
 
-def _baseline(options: dict[str, Any], gaps: bool) -> Baseline | None:
+def _baseline(options: dict[str, Any], policy: Policy, gaps: bool) -> Baseline | None:
+    """The baseline; one that a policy requires and nobody can read is judged to be none (exit 4)."""
     if options["baseline"]:
-        return read_baseline(options["baseline"], options, gaps=gaps)
+        try:
+            return read_baseline(options["baseline"], options, gaps=gaps)
+        except InputError as error:
+            if not policy.requires_baseline:
+                raise
+            from ..model import Baseline
+
+            return Baseline((), fault=str(error))
     for name, key in (("--same-session", "same_session"), ("--allow-baseline", "allowed")):
         if options[key]:
             raise UsageError(f"{name} is about a baseline and none is given", "", "add --baseline FILES")

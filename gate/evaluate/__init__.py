@@ -26,6 +26,7 @@ from ..model import (
     WhatIf,
 )
 from . import loads
+from .burden import burden_notes, with_burden
 from .checks import CLUSTERS, Setting, expected as describe
 from .compare import regression
 from .compare.baseline import ALLOWABLE
@@ -78,7 +79,7 @@ def evaluate(
     checks = [grown.get(one.id) or objectives.judge(one, setting) for one in policy.objectives]
     checks = validity.doubted(_coherent(policy, checks), seen.doubts, policy)
     capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
-    checks = [_blocks(_waived(one, policy.waivers, today), policy) for one in checks]
+    checks = [with_burden(_waived(one, policy.waivers, today), policy) for one in checks]
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
     judged = _Judged(tuple(checks), verdict, code, capacity, met, compared)
@@ -89,6 +90,7 @@ def evaluate(
         *seen.notes,
         *report.notes,
         *notes,
+        *burden_notes(checks, policy),
         *_compared_notes(compared),
     )
     return replace(report, notes=notes, charts=_pictures(setting, runs, checks, charts) if charts else None)
@@ -198,22 +200,6 @@ def _waived(one: Check, waivers: Sequence[Waiver], today: date) -> Check:
         if waiver.objective == one.id and one.verdict is Verdict.FAIL and today <= waiver.until:
             return replace(one, waived=f"until {waiver.until}, {waiver.owner}: {waiver.reason}")
     return one
-
-
-def _blocks(one: Check, policy: Policy) -> Check:
-    if one.level is not Level.BLOCK or one.waived:
-        return one
-    if one.verdict is Verdict.INCONCLUSIVE and one.cause == "undecided":
-        lean = policy.undecided == "lean" and not _misses_bound(one)
-        return replace(one, blocks=policy.undecided != "allow" and not lean)
-    return replace(one, blocks=one.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE))
-
-
-def _misses_bound(one: Check) -> bool:
-    """Whether the observed value is on the wrong side; unknown counts as wrong."""
-    if one.observed is None or one.bound is None:
-        return True
-    return one.observed > one.bound if one.operator == "<=" else one.observed < one.bound
 
 
 def _verdict(checks: Sequence[Check]) -> Verdict:

@@ -33,13 +33,16 @@ def missing(objective: Objective, why: str, doubt: Doubt | None = None) -> Check
     return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", doubts=codes)
 
 
-def not_believed(passed: Check, doubt: Doubt) -> Check:
-    """A PASS that is doubted becomes inconclusive (evidence); everything else stands."""
-    if passed.verdict is not Verdict.PASS:
-        return passed
-    reason = f"{doubt.why}; as measured: {passed.reason}"
+def not_believed(found: Check, doubt: Doubt) -> Check:
+    """A PASS that is doubted becomes inconclusive (evidence), and so does what is undecided; a FAIL stands.
+
+    Otherwise `undecided: lean` would let through what is open, and block the better build that passes.
+    """
+    if found.verdict is not Verdict.PASS and found.cause != "undecided":
+        return found
+    reason = f"{doubt.why}; as measured: {found.reason}"
     facts = {"verdict": Verdict.INCONCLUSIVE, "cause": "evidence", "reason": reason, "headroom": None}
-    return replace(passed, **facts, doubts=(doubt.code,))
+    return replace(found, **facts, doubts=(doubt.code,), more_requests=None)
 
 
 def uncounted(runs: Sequence[Prepared]) -> Doubt | None:

@@ -136,3 +136,8 @@ class Policy(Struct, frozen=True):
     waivers: tuple[Waiver, ...] = ()
     notes: tuple[str, ...] = ()
     repository_path: str | None = None  # from the repository's root; empty outside; None: not known
+
+    @property
+    def requires_baseline(self) -> bool:
+        """Whether the gate blocks without a baseline to compare with."""
+        return any(one.required and one.level is Level.BLOCK for one in self.objectives)

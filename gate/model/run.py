@@ -185,6 +185,7 @@ class Run(Struct, frozen=True, eq=False):
     stated: frozenset[str] = frozenset()  # facts the caller stated with --set
     notes: tuple[str, ...] = ()
     content_sha256: str = ""  # of its bytes unpacked; the set of files fills it in
+    measurement: str = ""  # digest of its latencies or statistics, filled in likewise; "": too few to tell
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
     columns: Mapping[str, str] = field(default_factory=dict)  # stated by the caller: ours -> the file's name
@@ -207,3 +208,4 @@ class Baseline(Struct, frozen=True, eq=False):
     allowed: frozenset[str] = frozenset()  # facts that may differ: tool, model, hardware, load, ...
     notes: tuple[str, ...] = ()
     reported: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of a result -> the report of it
+    fault: str = ""  # why it cannot be read at all; then it has no runs

@@ -23,6 +23,7 @@ class _Metric(msgspec.Struct):
     p50: float | None = None
     p90: float | None = None
     p99: float | None = None
+    mean: float | None = None
     n: int | None = None
 
 
@@ -67,14 +68,30 @@ def read_baseline(
     if "-" in names:
         raise UsageError("a baseline is not read from stdin", "--baseline -", "save it to a file")
     sources, notes = files.find(names)
+    # The name decides nothing: reports are called anything.
+    reports = [source for source in sources if _REPORT.match(source.head)]
+    results = [source for source in sources if source not in reports]
+    runs, reported = _reported(reports, notes)
+    if runs and all(files.side_file(source, _side_files()) for source in results):
+        results = []  # a sidecar or a policy beside saved reports is no missing result
+    if results:
+        found = read(
+            [source.name for source in results], tool=tool, stated=stated, columns=columns, gaps=gaps
+        )
+        given = {digest for run in found.runs for digest in (run.sha256, run.content_sha256)}
+        double = {where for digest, where in reported.items() if digest in given}
+        notes += [f"{where}: not counted, a report of results that are given too" for where in sorted(double)]
+        runs = [run for run in runs if run.input not in double] + list(found.runs)
+        notes += found.notes
+    return Baseline(tuple(runs), notes=tuple(notes), reported=reported)
+
+
+def _reported(sources: Iterable[Source], notes: list[str]) -> tuple[list[Run], dict[str, str]]:
+    """The runs of saved reports, of the same results once, and the report each result's digest is in."""
     runs: list[Run] = []
-    results: list[Source] = []
     seen: dict[frozenset[str], str] = {}
     reported: dict[str, str] = {}
     for source in sources:
-        if not _REPORT.match(source.head):  # the name decides nothing: reports are called anything
-            results.append(source)
-            continue
         saved = _decoded(source)
         measured = frozenset(one.sha256 for one in saved.inputs)
         if measured and measured in seen:
@@ -83,15 +100,7 @@ def read_baseline(
         seen[measured] = source.name
         reported |= dict.fromkeys(measured, source.name)
         runs += [_run(one, source) for one in saved.runs]
-    if runs and all(files.side_file(source, _side_files()) for source in results):
-        results = []  # a sidecar or a policy beside saved reports is no missing result
-    if results:
-        found = read(
-            [source.name for source in results], tool=tool, stated=stated, columns=columns, gaps=gaps
-        )
-        runs += found.runs
-        notes += found.notes
-    return Baseline(tuple(runs), notes=tuple(notes), reported=reported)
+    return runs, reported
 
 
 def _decoded(source: Source) -> _Saved:
@@ -118,7 +127,7 @@ def _run(one: _Run, source: Source) -> Run:
     for metric in METRICS:
         if stated := one.metrics.get(f"{metric}_s"):
             points = ((50, stated.p50), (90, stated.p90), (99, stated.p99))
-            summaries[metric] = ladders.ladder(points, n=stated.n)
+            summaries[metric] = ladders.ladder(points, mean=stated.mean, n=stated.n)
             ladders.check(source, metric, summaries[metric])
     for column, mean in (("input_tokens", one.input_tokens), ("output_tokens", one.output_tokens)):
         if mean is not None and mean < 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..model import Aggregate, Floats, Requests, Run, Summary
@@ -20,13 +21,13 @@ _NEAR = 0.01  # relative: percentiles of a merge are interpolated anew
 
 
 def once(runs: Iterable[Run], notes: list[str]) -> list[Run]:
-    """The runs without those that repeat another one's measurement; each left out is noted."""
+    """The runs without those that repeat another one's measurement, which is noted; each with its digest."""
     seen: dict[object, Run] = {}
     kept = []
-    for run in runs:
-        mark = _mark(run)
-        twin = None if mark is None else seen.setdefault(mark, run)
-        if twin is None or twin is run:
+    for plain in runs:
+        run = replace(plain, measurement=_measurement(plain))
+        twin = seen.setdefault((run.tool, run.load, run.measurement), run) if run.measurement else run
+        if twin is run:
             kept.append(run)
         else:
             where = "again in the same file" if twin.input == run.input else f"the same as {twin.input}"
@@ -102,22 +103,24 @@ def _figures(summary: Summary) -> dict[float | None, float]:
     return figures if summary.mean is None else {**figures, None: summary.mean}
 
 
-def _mark(run: Run) -> object:
-    """What two measurements never share: every latency to the microsecond, or every stated statistic."""
+def _measurement(run: Run) -> str:
+    """A digest of what two measurements never share: every latency to the microsecond, or every statistic."""
+    import hashlib  # here, not above: what imports this module at a start may read no file
+
     rows = run.evidence
     if isinstance(rows, Requests):
         times = [column for column in (rows.e2e_s, rows.ttft_s) if column is not None]
         if len(rows) < _ROWS or not times or _different(times[0]) < _DIFFERENT * len(rows):
-            return None
-        grains = [np.round(np.nan_to_num(column) / _GRAIN_S).astype(np.int64).tobytes() for column in times]
-        return run.tool, run.load, rows.status.tobytes(), *grains
+            return ""
+        digest = hashlib.sha256(rows.status.tobytes())
+        for column in times:
+            digest.update(np.round(np.nan_to_num(column) / _GRAIN_S).astype(np.int64).tobytes())
+        return digest.hexdigest()
     if isinstance(rows, Aggregate):
-        stated = tuple(
-            (metric, summary.percentiles, summary.mean) for metric, summary in sorted(rows.summaries.items())
-        )
+        stated = [(metric, one.percentiles, one.mean) for metric, one in sorted(rows.summaries.items())]
         values = {value for _, percentiles, _ in stated for _, value in percentiles}
-        return (run.tool, run.load, run.counts, stated) if len(values) >= 4 else None
-    return None
+        return hashlib.sha256(repr((run.counts, stated)).encode()).hexdigest() if len(values) >= 4 else ""
+    return ""
 
 
 def _different(column: Floats) -> int:

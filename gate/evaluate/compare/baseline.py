@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from ... import units
 from ...errors import InputError
-from ...model import SAVED_REPORT, Baseline, Floats, Policy, Requests, Run, Status
+from ...model import SAVED_REPORT, Baseline, Floats, Policy, Requests, Status
 from .. import loads
 from ..prepare import Prepared, prepare
+from .itself import refuse_itself
 
 BAND_FROM = 10  # stored sessions from which their spread is known well enough to block by
 FACTS = ("tool", "model", "hardware", "interaction")  # one value a run, the same on both sides
@@ -41,9 +42,9 @@ class Sides(Struct, frozen=True, eq=False):
 
 def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> Sides:
     """Choose what is compared. Raises InputError for a baseline of another benchmark."""
-    _not_itself(candidate, baseline)
-    notes = list(baseline.notes)
     every = [prepare(run, policy) for run in baseline.runs]
+    refuse_itself(candidate, baseline, every)
+    notes = list(baseline.notes)
     base = _at_load(candidate, every, baseline.allowed, notes)
     _same_facts(candidate, base, baseline.allowed, notes)
     _same_inputs(candidate, base, baseline.allowed, notes)
@@ -61,26 +62,6 @@ def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Poli
     if other:
         notes.append(other)
     return Sides(tuple(base), tuple(candidate), kind, pairs is not None, held, tuple(notes), other)
-
-
-def _not_itself(candidate: Sequence[Prepared], baseline: Baseline) -> None:
-    """A build that is compared with itself has not changed: that would be green and mean nothing."""
-    judged = {digest: one.run.input for one in candidate for digest in _digests(one.run)}
-    theirs = {digest: run.input for run in baseline.runs for digest in _digests(run)} | dict(
-        baseline.reported
-    )
-    for digest, where in theirs.items():
-        if digest in judged:
-            raise InputError(
-                f"holds what is among the results, as {judged[digest]}, and is given as the baseline",
-                where,
-                "give the results of another build as baseline",
-            )
-
-
-def _digests(run: Run) -> tuple[str, ...]:
-    """Of the file as stored and unpacked: a .gz of the same file is the same measurement."""
-    return tuple(filter(None, (run.sha256, run.content_sha256)))
 
 
 # ---- the same benchmark ---------------------------------------------------------------------

@@ -19,6 +19,7 @@ RUN_SPREAD = 0.03  # run to run on one machine (STATS section 5), where one or t
 FEWEST = 3  # runs that show some of their spread
 BLOCKS = 10  # of the requests of a side with fewer than five runs
 LEAST_BLOCK = 10  # requests; shorter blocks have no percentile
+MOSTLY = 0.5  # of its requests failed: such a baseline shows an outage, whatever percentile is asked for
 PER_TAIL = 3  # a run shows P99 with 3 / (1 - 0.99) requests (STATS section 9 D)
 
 
@@ -43,6 +44,9 @@ class Growth(Struct, frozen=True, eq=False):
     few_runs: bool = False
     too_few: str = ""  # why there is no interval
     unfit_to_pass: str = ""  # why a small growth proves nothing
+    wanted: int = 0  # requests a run takes for a PASS, where these have fewer
+    unreached: int = 0  # of the candidate's runs: where failures push it out of reach, growth is not known
+    requests: int = 0  # attempted, of the smaller side
     note: str = ""
 
 
@@ -55,9 +59,7 @@ class _Side(Struct, frozen=True, eq=False):
 def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
     """The growth of the objective's percentile. Raises Unknown and Unbounded."""
     completed = any(isinstance(one.evidence, Aggregate) for one in (*sides.base, *sides.candidate))
-    sent = sum(one.counts.attempted for one in sides.candidate)
-    if sent >= SURE_FROM and not any(one.counts.completed for one in sides.candidate):
-        raise Unbounded(f"unbounded: none of {sent:,} requests completed")
+    _usable(sides, objective)
     base, candidate = (_side(runs, objective, policy, completed) for runs in (sides.base, sides.candidate))
     _reachable(sides, base, candidate, objective)
     shifts: Sequence[stats.Shift | None]
@@ -70,6 +72,7 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
         before, after = (math.exp(float(np.log(side.runs_s).mean())) for side in (base, candidate))
         shifts = [_shift(sides, base, candidate, scale, share_of(objective)) for scale in (np.log, _seconds)]
         method, count = _method(sides, base, candidate)
+    unfit, wanted = _unfit(sides, base, candidate, objective)
     return Growth(
         before,
         after,
@@ -80,8 +83,11 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
         count,
         runs,
         0 < runs < CLUSTERS,
-        _too_few(shifts[0], runs),
-        _unfit(sides, base, candidate, objective),
+        "" if shifts[0] is not None else _too_few(runs, objective),
+        unfit,
+        wanted,
+        candidate.unreached,
+        min(map(_attempted, (sides.base, sides.candidate))),
         _note(candidate, completed, sides),
     )
 
@@ -122,6 +128,24 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
     if not (seconds > 0).all():
         raise Unknown(f"{objective.statistic.upper()} {objective.metric.upper()} is 0 in a run: no ratio")
     return _Side(seconds, tuple(values) if len(values) == len(runs) else None, unreached)
+
+
+def _attempted(runs: Sequence[Prepared]) -> int:
+    return sum(one.counts.attempted for one in runs)
+
+
+def _usable(sides: Sides, objective: Objective) -> None:
+    """Sides that hold answers at all; a baseline that is required has a hundred requests or more."""
+    sent, answered = _attempted(sides.candidate), any(one.counts.completed for one in sides.candidate)
+    if not answered and sent >= SURE_FROM:
+        raise Unbounded(f"unbounded: none of {sent:,} requests completed")
+    if not answered:
+        raise Unknown(f"none of {sent:,} requests completed, too few to blame the server")
+    n, lost = _attempted(sides.base), sum(one.counts.failed for one in sides.base)
+    if n and lost > MOSTLY * n:
+        raise Unknown(f"the baseline is no measure: {lost:,} of its {n:,} requests failed")
+    if objective.required and n < SURE_FROM:
+        raise Unknown(f"the baseline has {n:,} requests, and one that is required has {SURE_FROM} or more")
 
 
 def _stated(one: Prepared, objective: Objective) -> float:
@@ -203,25 +227,28 @@ def _blocks(side: _Side, share: float) -> Floats | None:
     return figures if (figures > 0).all() else None
 
 
-def _too_few(shift: stats.Shift | None, runs: int) -> str:
-    if shift is not None:
-        return ""
-    return f"{runs} short run{'s' * (runs != 1)} a side give no interval; five runs are wanted"
+def _wanted(objective: Objective) -> int:
+    """Requests of a run that shows the percentile."""
+    return math.ceil(round(PER_TAIL / (1 - share_of(objective)), 6))
 
 
-def _unfit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> str:
-    """What keeps a small growth from proving that there is none."""
-    share, runs = share_of(objective), min(base.runs_s.size, candidate.runs_s.size)
+def _too_few(runs: int, objective: Objective) -> str:
+    several = f"{runs} short run{'s' * (runs != 1)} a side give"
+    return f"{several} no interval; five runs of {_wanted(objective):,} requests a side are wanted"
+
+
+def _unfit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> tuple[str, int]:
+    """What keeps a small growth from proving that there is none, and the requests a run lacks for that."""
+    runs, wanted = min(base.runs_s.size, candidate.runs_s.size), _wanted(objective)
     if candidate.unreached:
-        return f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach"
-    wanted = math.ceil(round(PER_TAIL / (1 - share), 6))
+        return f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach", 0
     attempted = [[one.run.counts.attempted for one in side] for side in (sides.base, sides.candidate)]
     whole = runs >= CLUSTERS or sides.kind == BAND
     each = min(map(min, attempted)) if whole else min(map(sum, attempted)) // BLOCKS
     if each >= wanted:
-        return ""
+        return "", 0
     need = f"runs of {wanted:,} requests" if whole else f"five runs of {wanted:,} requests a side"
-    return f"it takes {need} to prove that {objective.statistic.upper()} did not grow"
+    return f"it takes {need} to prove that {objective.statistic.upper()} did not grow", wanted
 
 
 def _note(candidate: _Side, completed: bool, sides: Sides) -> str:

@@ -28,7 +28,7 @@ from ...model import (
     Verdict,
 )
 from .. import loads
-from ..checks import Setting, check, missing, percent
+from ..checks import CLUSTERS, Setting, check, missing, percent
 from ..judge.counting import Unknown
 from ..prepare import Prepared, prepare
 from .baseline import BAND_FROM, STORED, Sides, choose_sides
@@ -56,19 +56,22 @@ def judge(
     asked = [one for one in policy.objectives if one.kind is Kind.REGRESSION]
     if baseline is None:
         return {one.id: _without(one) for one in asked}, None
-    if setting.unselected:
-        return {one.id: missing(one, setting.unselected) for one in asked}, None
+    fault = f"the baseline cannot be used: {baseline.fault}" if baseline.fault else setting.unselected
+    if fault:
+        return {one.id: missing(one, fault) for one in asked}, None
     sides = choose_sides(setting.runs, baseline, policy)
     found: dict[str, Check] = {}
     measured: list[_Asked] = []
     for objective in asked:
         lowered = _lowered(objective, sides)
+        # What is no question of how much sessions differ blocks where the policy requires a comparison.
+        whole = objective if objective.required else lowered
         try:
             measured.append(_asked(lowered, grown(sides, lowered, policy)))
         except Unknown as why:
-            found[objective.id] = missing(lowered, str(why))
+            found[objective.id] = missing(whole, str(why))
         except Unbounded as why:
-            found[objective.id] = check(lowered, Verdict.FAIL, str(why), observed_text="unbounded")
+            found[objective.id] = check(whole, Verdict.FAIL, str(why), observed_text="unbounded")
     for family in (
         [one for one in measured if one.objective.level is Level.BLOCK],
         [one for one in measured if one.objective.level is not Level.BLOCK],
@@ -106,7 +109,7 @@ def _asked(objective: Objective, growth: Growth) -> _Asked:
 def _family(asked: Sequence[_Asked], setting: Setting, sides: Sides) -> dict[str, Check]:
     """Any FAIL fails the gate, so all of a level share alpha (Holm, step down)."""
     if setting.policy.evidence.decide == "point":
-        return {one.objective.id: _point(one) for one in asked}
+        return {one.objective.id: _point(one, sides) for one in asked}
     levels = stats.holm_levels([one.p_value for one in asked], setting.alpha) if asked else []
     return {
         one.objective.id: _judged(one, level, setting, sides)
@@ -114,17 +117,20 @@ def _family(asked: Sequence[_Asked], setting: Setting, sides: Sides) -> dict[str
     }
 
 
-def _point(one: _Asked) -> Check:
+def _point(one: _Asked, sides: Sides) -> Check:
     growth = one.growth
-    over = growth.growth > one.limit
     reason = f"{_seen(one)}; point estimate over {growth.method}, without an interval"
-    return _check(one, Verdict.FAIL if over else Verdict.PASS, reason)
+    if growth.growth > one.limit:
+        return _check(one, Verdict.FAIL, reason)
+    if growth.unreached:
+        return _open(one, f"{reason}; {growth.unfit_to_pass}", sides)
+    return _open(one, reason, sides) if _other_outputs(one, sides) else _check(one, Verdict.PASS, reason)
 
 
 def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
     growth, policy_margin = one.growth, one.objective.bound or 0.0
     if growth.log is None or growth.seconds is None:
-        return _check(one, Verdict.INCONCLUSIVE, f"{_seen(one)}; {growth.too_few}", cause="undecided")
+        return _open(one, f"{_seen(one)}; {growth.too_few}", sides)
     low, high = math.expm1(growth.log.lower(level)), math.expm1(growth.log.upper(setting.alpha))
     facts = {"interval": (low, high), "interval_of": "ratio"}
     limit, floor_s = percent(policy_margin), one.objective.floor_s
@@ -136,13 +142,26 @@ def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
         return _check(one, Verdict.FAIL, f"{_seen(one)}; {lower} > {limit}{both}. {tail}", **facts)
     small = floor_s is not None and growth.seconds.upper(setting.alpha) <= floor_s
     if high <= policy_margin or small:
-        if unfit := growth.unfit_to_pass or (one.objective.metric == "e2e" and sides.other_outputs):
-            return _check(one, Verdict.INCONCLUSIVE, f"{_seen(one)}; {unfit}", cause="evidence", **facts)
+        if growth.unfit_to_pass or _other_outputs(one, sides):
+            return _open(one, "; ".join(filter(None, (_seen(one), growth.unfit_to_pass))), sides, **facts)
         why = f"{upper} <= {limit}" if high <= policy_margin else "surely by less than the floor"
         better = " Faster than the baseline." if high < 0 else ""
         return _check(one, Verdict.PASS, f"{_seen(one)}; {why}.{better} {tail}", **facts)
     span = f"interval {signed(low)} to {signed(high)} contains {signed(one.limit)}"
-    reason = f"{_seen(one)}; {span}. {_more(one, level)}{tail}"
+    return _open(one, f"{_seen(one)}; {span}. {_more(one, level)}{tail}", sides, **facts)
+
+
+def _other_outputs(one: _Asked, sides: Sides) -> str:
+    return sides.other_outputs if one.objective.metric == "e2e" else ""
+
+
+def _open(one: _Asked, reason: str, sides: Sides, **facts: object) -> Check:
+    """Neither a PASS nor a FAIL, by one cause however small the growth: no faster build may be blocked
+
+    where a slower one is not. That is `undecided`; outputs of another length are another workload: evidence.
+    """
+    if outputs := _other_outputs(one, sides):
+        return _check(one, Verdict.INCONCLUSIVE, f"{reason}; {outputs}", cause="evidence", **facts)
     return _check(one, Verdict.INCONCLUSIVE, reason, cause="undecided", **facts)
 
 
@@ -152,9 +171,10 @@ def _check(one: _Asked, verdict: Verdict, reason: str, **facts: object) -> Check
         replace(one.objective, bound=one.limit),
         verdict,
         " ".join(reason.split()),
-        observed=one.growth.growth,
+        observed=None if one.growth.unreached else one.growth.growth,
         observed_text=signed(one.growth.growth, one.limit),
         n=one.growth.units,
+        requests=one.growth.requests,
         **facts,
     )
 
@@ -187,9 +207,14 @@ def _more(one: _Asked, level: float) -> str:
     gap = abs(shift.estimate - limit)
     z = stats.normal_quantile(1 - level) + stats.normal_quantile(POWER)
     runs = math.ceil(one.growth.runs * (z * shift.error / gap) ** 2) if gap > 1e-9 else 0
-    if not one.growth.runs < runs <= 1000:
+    each = ""
+    if shift.estimate <= limit and one.growth.wanted:  # a PASS takes runs that show the percentile, and five
+        runs, each = max(runs, one.growth.runs, CLUSTERS), f" of {one.growth.wanted:,} requests"
+    elif runs <= one.growth.runs:
         return ""
-    return f"At least about {units.about(runs)} runs a side would decide. "
+    if runs > 1000:
+        return ""
+    return f"At least about {units.about(runs)} runs{each} a side would decide. "
 
 
 def _sessions(number: int) -> str:

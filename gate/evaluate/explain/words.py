@@ -76,7 +76,8 @@ def _short(one: Check) -> str:
 def _evidence(one: Check) -> str:
     if one.misses is None or one.n is None:
         return ""
-    count = f"{one.n - one.misses:,} of {one.n:,}"
+    # Of an error rate the failures are counted, of every other rule what met it.
+    count = f"{one.misses if one.metric == 'error_rate' else one.n - one.misses:,} of {one.n:,}"
     if one.interval is None or one.interval_of != "share":
         return f" ({count})"
     low = one.verdict is Verdict.PASS

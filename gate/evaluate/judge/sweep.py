@@ -125,6 +125,7 @@ def _drop(objective: Objective, setting: Setting, pair: Sequence[list[Prepared]]
     drop = round(low.fraction - high.fraction, 12)  # 100 % - 95 % is 5 points, whatever the floats say
     text = units.show(drop, units.POINTS, objective.bound)
     facts: dict[str, object] = {"observed": drop, "observed_text": text, "n": low.n + high.n}
+    facts["requests"] = min(low.n, high.n)
     if setting.policy.evidence.decide == "point":
         verdict = Verdict.PASS if drop <= (objective.bound or 0.0) else Verdict.FAIL
         return check(objective, verdict, f"{said}; point estimate, without an interval", **facts)

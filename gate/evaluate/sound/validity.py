@@ -33,7 +33,7 @@ from ..checks import CLUSTERS, not_believed, uncounted
 from ..judge.counting import column_of
 from ..judge.rules import repeated
 from ..prepare import Prepared
-from .repeats import repeats
+from ..repeats import repeats
 
 DRIFT = 0.05  # between the medians of the halves of a run
 DRIFT_SURE = 0.005  # each side: drift is looked for in three metrics of every benchmark

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Floats, Requests, Status
+from ..model import Floats, Requests, Status
 
 MEASURED = 20  # different E2E that measured requests have at least
 FINEST_S, ROUND = 1e-6, 1e-4  # E2E that are whole microseconds, or nearly, may be equal by chance
@@ -39,6 +39,14 @@ def repeats(runs: Sequence[tuple[str, Requests]]) -> Iterator[tuple[str, float]]
             yield _said(again / len(found), name, "another of them")
         if elsewhere:
             yield _said(elsewhere / len(found), name, "one of another run")
+
+
+def shared(runs: Sequence[Requests], others: Sequence[Requests]) -> list[float]:
+    """Of each of `others`, the share of its requests whose TTFT and E2E, to the digit, are in `runs` too."""
+    every = 1 + sum(map(len, (*runs, *others))) // SAMPLE
+    known = {row for rows in runs for row in _sample(rows, every)}
+    found = [_sample(rows, every) for rows in others]
+    return [sum(row in known for row in rows) / len(rows) if rows else 0.0 for rows in found]
 
 
 def _said(share: float, name: str, other: str) -> tuple[str, float]:
