@@ -70,7 +70,8 @@ class Revision:
             loaded = parse(self.data, self.where, profile=profile)
         except PolicyError as error:
             raise self._there(error) from None
-        return replace(loaded, notes=(*loaded.notes, f"the policy is {self}, not that of the working tree"))
+        notes = (*loaded.notes, f"the policy is {self}, not that of the working tree")
+        return replace(loaded, notes=notes, repository_path=self.where)
 
     def versions(self) -> dict[str | None, Policy]:
         """The policy and all its profiles, as `policy.versions` has them. Raises PolicyError."""

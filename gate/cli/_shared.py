@@ -116,7 +116,7 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
             raise UsageError(why, "--policy-from", "name the file with --policy")
         revision = Revision(options["policy_path"], options["policy_from"])
         options["policy_from"] = revision.commit
-        return placed(revision.policy(options["profile"]), options["policy_path"])
+        return revision.policy(options["profile"])
     if options["preset"]:
         return placed(policy.preset(options["preset"], profile=options["profile"]), "")
     path = options["policy_path"] or policy.find()

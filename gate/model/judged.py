@@ -50,6 +50,7 @@ class Check(Struct, frozen=True, kw_only=True):
     interval: tuple[float, float] | None = None
     interval_of: str | None = None  # share, ratio, points or tok_per_s
     n: int | None = None
+    requests: int | None = None  # attempted, that it rests on; of a comparison, those of the smaller side
     misses: int | None = None
     misses_range: tuple[int, int] | None = None
     n_eff: float | None = None
@@ -60,7 +61,6 @@ class Check(Struct, frozen=True, kw_only=True):
     blocks: bool = False  # this check alone keeps the gate from exiting 0
     reason: str  # a sentence: rule, observed, interval, n, misses, what would settle it
     more_requests: int | None = None  # about how many more would decide
-    requests: int | None = None  # attempted, that it rests on; of a comparison, those of the smaller side
     headroom: float | None = None  # bound / observed, of a pass
     policy_line: int = 0
     waived: str | None = None  # "until 2027-01-31, serving: kernel fix in flight"

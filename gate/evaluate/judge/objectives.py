@@ -32,7 +32,7 @@ from .sweep import headroom, sweep
 def judge(objective: Objective, setting: Setting) -> Check:
     """Judge one objective. A PASS stands where it does so also with every doubted request as a miss."""
     found = _as_measured(objective, setting)
-    if found.requests is None:
+    if found.requests is None and setting.runs:
         attempted = sum(one.counts.attempted for one in setting.runs)
         in_scope = attempted if found.n is None or objective.kind is Kind.THROUGHPUT else found.n
         found = replace(found, requests=min(attempted, in_scope))
