@@ -164,9 +164,7 @@ def test_an_array_that_is_no_result_is_not_kept_in_memory(tmp_path: Path, check:
     (tmp_path / "a.json").write_text("[" + "0," * 20_000_000 + "0]")  # 40 MB
     cost = check("a.json")
     assert cost.code == 3
-    assert (
-        cost.memory < 600 * MIB
-    )  # 9 GB where its elements were kept; about 400 MiB pass by while it is read
+    assert cost.memory < 600 * MIB  # 9 GB where its elements were kept; about 400 MiB pass by
 
 
 def test_nesting_without_end_is_refused(tmp_path: Path, check: Callable[..., Cost]) -> None:
