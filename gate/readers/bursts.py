@@ -86,6 +86,12 @@ def came_at_once(evidence: Aggregate, tokens: float | None = None) -> bool:
     return bool(spans) and likely(spans) < AT_ONCE_TPOT_S and ttft >= (1 - AT_ONCE) * e2e
 
 
+def nothing_after_the_first(evidence: Aggregate) -> bool:
+    """Whether there is a TTFT and no other time to compare it with; 0 is none."""
+    ttft, *others = (_middle(evidence, metric) for metric in ("ttft", "tpot", "itl", "e2e"))
+    return bool(ttft) and not any(others)
+
+
 def _alike(evidence: Aggregate) -> tuple[float, float] | None:
     """TTFT and E2E at the percentile of both that is nearest to the median."""
     ttft, e2e = (dict(evidence.summaries.get(metric, Summary()).percentiles) for metric in ("ttft", "e2e"))

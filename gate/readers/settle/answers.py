@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...model import Aggregate, Doubt, Histogram, Requests, Status, Why
-from ..bursts import ONE_CHUNK, answers_in_one_piece, came_at_once
+from ..bursts import ONE_CHUNK, answers_in_one_piece, came_at_once, nothing_after_the_first
 from .case import Case, Finding, Marked
 
 _TAIL = 0.02  # of the median E2E: a longer wait after the last token is worth a note
@@ -17,8 +17,8 @@ NO_FIRST_TOKEN = (
     " (a reasoning answer that was cut short); {}"
 )
 NO_END = (
-    "no request has an E2E: a TTFT that is the time of a whole answer, as without streaming, cannot be told"
-    " from one of a first token; measure the end of each answer too"
+    "there is a TTFT and no time after it, such as E2E: that of a whole answer, as without streaming, cannot"
+    " be told from that of a first token; measure the end of each answer too"
 )
 NO_STREAM = "the run did not stream, so that TTFT is E2E and there is no time between tokens; {}"
 NO_GAPS = (
@@ -38,7 +38,7 @@ def streamed(case: Case) -> Iterator[Finding]:
     elif isinstance(evidence, Requests):
         if evidence.ttft_s is None:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
-        elif evidence.e2e_s is None and not told.streamed:
+        elif evidence.e2e_s is None:
             yield Doubt(Why.ABSENT, STREAMED, NO_END)
         yield from _in_one_piece(case, evidence)
     elif isinstance(evidence, Histogram):
@@ -49,6 +49,8 @@ def streamed(case: Case) -> Iterator[Finding]:
             yield Doubt(Why.NOT_STREAMED, STREAMED, NO_FIRST_TOKEN.format(remedy))
         if came_at_once(evidence, case.tokens_each):
             yield Doubt(Why.NOT_STREAMED, STREAMED, ONE_CHUNK)
+        elif nothing_after_the_first(Aggregate({**told.stated, **evidence.summaries})):
+            yield Doubt(Why.ABSENT, STREAMED, NO_END)
 
 
 def _in_one_piece(case: Case, rows: Requests) -> Iterator[Finding]:
