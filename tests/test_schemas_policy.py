@@ -31,8 +31,10 @@ WAIVER = "{objective: ttft.p99, until: 2027-01-31, owner: me, reason: because}"
 SEMANTIC = {
     "the policy has no objective": "",
     "nothing in the policy can block or warn": "slo: {ttft: {p99: {max: 1s, level: info}}}",
-    "throughput alone is no gate": "limits: {throughput: {min: 1 tok/s}}",
-    "alone would be no gate": "regression: {ttft: {p99: {max: 10%}}}",
+    "throughput cannot be the only gate": "limits: {throughput: {min: 1 tok/s}}",
+    "cannot be the only gate: it compares": "limits: {headroom: {max_drop: 5pt, to: 150%}}",
+    "which is no profile of this policy": f"{P99}\ndefault_profile: pr",
+    "stands for the policy without a profile": f"{P99}\nprofiles: {{none: {{undecided: lean}}}}",
     "stands without the P99 of": "slo: {ttft: {p90: 1s, mean: 1s}}",
     "has two bounds for the same requests": "slo: {ttft: {p99: [1s, {max: 2s}]}}",
     "holds for no request": "slo: {ttft: {p99: {max: 1s, when: input_tokens < 0}}}",
@@ -84,6 +86,7 @@ evidence:
   warmup: 50
   attempted: gateway_requests_total
 semantics: {cancelled: miss}
+default_profile: night
 profiles:
   night:
     undecided: allow

@@ -48,6 +48,7 @@ def _validated(file: str) -> str:
         raise UsageError(why + "\n".join(wrong[:_SHOWN]), file)
     profiles = [name for name in found if name is not None]
     named = f", profiles {', '.join(profiles)}" if profiles else ""
+    named += f", default {found[None].default_profile}" if found[None].default_profile else ""
     return f"{len(found[None].objectives)} objectives{named}"
 
 
@@ -62,6 +63,9 @@ def policy_show(**options: Any) -> int:
         click.echo(policy.preset_text(options["preset"]), nl=False)
         return Exit.PASS
     loaded = chosen_policy(options)
+    named = "no profile" if loaded.profile is None else f"profile {loaded.profile}"
+    by = ", its default_profile" if not options["profile"] and loaded.profile else ""
+    show(f"{loaded.path}: {loaded.name}, {named}{by}; undecided: {loaded.undecided}")
     for objective in loaded.objectives:
         show(
             f"{loaded.path}:{objective.line}: {objective.level.value:5} {objective.id}: {describe(objective)}"

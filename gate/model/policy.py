@@ -127,6 +127,7 @@ class Policy(Struct, frozen=True):
     objectives: tuple[Objective, ...]
     goodput_bounds: tuple[RequestBound, ...] = ()  # empty without a goodput section
     profile: str | None = None
+    default_profile: str | None = None  # what judges where no profile is named
     undecided: str = "block"  # block, lean or allow
     workload: Workload = Workload()
     tokenless: bool = False  # the endpoint makes no tokens (embeddings, rerank): stated, not guessed

@@ -12,7 +12,7 @@ from ..errors import PolicyError
 from ..model import Policy
 from ._build import build
 from ._problems import Problems, suggest
-from ._profiles import alone, merged
+from ._profiles import NONE, alone, merged
 from ._tables import TOP
 from ._yaml import MAX_BYTES, plain, read
 
@@ -60,7 +60,8 @@ def content(path: str) -> bytes:
 def parse(data: bytes, path: str, *, profile: str | None = None) -> Policy:
     """The policy in `data`; `path` is what messages and the report call it. Raises PolicyError.
 
-    Without `profile` the policy applies as it stands; when it has several profiles, one must be named.
+    Without `profile` its default_profile applies, else the policy as it stands; when it has several profiles
+    and no default, one must be named. `none` is the policy as it stands.
     Every profile is checked, named or not, so that a broken one shows before it is needed.
     """
     policies = versions(data, path)
@@ -82,16 +83,25 @@ def versions(data: bytes, path: str) -> dict[str | None, Policy]:
         problems.context = f"with profile {name}: "
         policies[name] = build(tree, origin, problems, base, name)
         problems.context = ""
+    if base and base.default_profile:
+        named = ((keys["profiles"].entries if "profiles" in keys else None) or {}).keys()
+        if base.default_profile not in (NONE, *named):
+            message = f'default_profile names "{base.default_profile}", which is no profile of this policy'
+            problems.add(keys["default_profile"].line, message, suggest(base.default_profile, named))
     problems.check()
     return {name: policy for name, policy in policies.items() if policy}
 
 
 def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> Policy:
     names = ", ".join(policies)
-    if profile is None:
-        if len(policies) > 1:
-            message = f"has {len(policies)} profiles and none is named: {names}"
-            raise PolicyError(message, base.path, f"name one, such as `--profile {next(iter(policies))}`")
+    profile = profile or base.default_profile
+    if profile is None and len(policies) > 1:
+        message = f"has {len(policies)} profiles and none is named: {names}"
+        hint = (
+            f"name one, such as `--profile {next(iter(policies))}`, or add `default_profile:` to the policy"
+        )
+        raise PolicyError(message, base.path, hint)
+    if profile in (None, NONE):
         return base
     if profile in policies:
         return policies[profile]

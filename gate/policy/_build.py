@@ -42,7 +42,7 @@ def build(
         "workload": workload_rules,
         "evidence": evidence_rules,
     }
-    objectives = tuple(objective for key in top for objective in sections.get(key, ()))
+    objectives = _rules.with_required([objective for key in top for objective in sections.get(key, ())])
     policy = Policy(
         name=top["name"] or stem(origin[0]),
         path=origin[0],
@@ -50,6 +50,7 @@ def build(
         objectives=objectives,
         goodput_bounds=bounds,
         profile=profile,
+        default_profile=top["default_profile"],
         undecided=top["undecided"],
         workload=workload,
         tokenless=top["workload"]["output_tokens"] == "none",

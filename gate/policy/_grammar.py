@@ -57,6 +57,13 @@ def about_statistic(text: str) -> str:
     return f'write it "p{number.normalize():f}"'
 
 
+def profile(text: str) -> str:
+    """The name of a profile. Raises ValueError with a whole sentence."""
+    if not re.fullmatch(PROFILE, text):
+        raise ValueError(f'"{text[:50]}" is not a name for a profile')
+    return text
+
+
 def when(text: str) -> When:
     """Conditions joined by `and`. Raises ValueError with a whole sentence.
 

@@ -11,6 +11,8 @@ from . import _grammar as grammar
 from ._section import Section
 from ._types import Scalar
 
+BASELINE_REQUIRED = "a baseline is required"
+
 
 def _objective(id: str, kind: Kind, rule: Section, statistic: str, key: str, **more: Any) -> Objective:
     """What `key` of `rule` asks."""
@@ -109,7 +111,7 @@ def regression(section: Section) -> Iterator[Objective]:
             growth = f"grows by at most {units.show(rule['max'], units.SHARE)}{floor} against the baseline"
             more = {
                 "expected": f"{statistic.upper()} {metric.upper()} {growth}"
-                + ("; a baseline is required" if required else ""),
+                + (f"; {BASELINE_REQUIRED}" if required else ""),
                 "unit": units.RATIO,
                 "floor_s": floor_s,
                 "required": required,

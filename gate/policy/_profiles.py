@@ -12,11 +12,16 @@ from msgspec.structs import replace
 
 from . import _grammar as grammar
 from ._problems import Problems, suggest
+from ._section import misplaced
 from ._tables import LOADS
 from ._yaml import Node, walk
 
 FREE = ("undecided", "goodput", "evidence", "workload.load")  # what may change as a whole, but for FIXED
-FIXED = ("version", "name", "semantics", "waivers", "profiles", "goodput.request", "regression.required")
+FIXED = (
+    *("version", "name", "semantics", "waivers", "profiles", "default_profile"),
+    *("goodput.request", "regression.required"),
+)
+NONE = "none"  # what --profile calls the policy without a profile
 REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
 MOST = 20
 _MAY = ("undecided", "workload", "slo", "goodput", "limits", "regression", "evidence")
@@ -53,6 +58,8 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
     if not re.fullmatch(grammar.PROFILE, name):
         hint = "use up to 50 letters, digits, dots, dashes and underscores"
         problems.add(profile.line, f'"{name}" is not a name for a profile', hint)
+    if name == NONE:
+        problems.add(profile.line, f'"{NONE}" stands for the policy without a profile', "choose another name")
     for path, node in walk(profile):
         if node.entries == {} or (node.value is None and not REMOVABLE.fullmatch(path)):
             where = f"{at}.{path}" if path else at
@@ -66,7 +73,7 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
         if key in FIXED:
             problems.add(node.line, f"a profile may not change {key}", _HINT)
         elif key not in _MAY:
-            problems.add(node.line, f'unknown key "{key}" in {at}', suggest(key, _MAY))
+            problems.add(node.line, f'unknown key "{key}" in {at}', misplaced(key) or suggest(key, _MAY))
         elif key == "goodput":
             if key not in there:
                 problems.add(node.line, "a profile may not add goodput to a policy without it", _HINT)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from ..model import Kind, Level, Objective, Policy
+from ._objectives import BASELINE_REQUIRED
 from ._problems import suggest
 
 Broken: TypeAlias = "Iterator[tuple[int, str, str]]"  # line, message, hint
 
-# What is judged from the results at the target alone. A regression without a baseline is skipped, and
-# headroom compares two loads, which may be equally bad: a gate made of them alone would promise nothing.
+# What is judged from the results at the target alone. Headroom compares two loads, which may be equally
+# bad: a gate made of it alone would promise nothing. Regressions need a baseline (`with_required`).
 _GATES = (Kind.LATENCY, Kind.GOODPUT, Kind.ERROR_RATE)
 _WITHOUT_TOKENS = {  # what an endpoint lacks that makes no tokens, by metric
     "ttft": "no first token to wait for",
@@ -40,17 +43,31 @@ def broken(policy: Policy, base: Policy | None, line_of: Callable[[str], int]) -
 
 def _nothing_gates(promises: Sequence[Objective]) -> Broken:
     gating = [o for o in promises if o.level is not Level.INFO]
-    if any(o.kind in _GATES for o in gating):
+    if any(o.kind in _GATES or o.required for o in gating):
         return
     if not gating:
         message = "nothing in the policy can block or warn: every objective is at level info"
     elif all(o.kind is Kind.THROUGHPUT for o in gating):
-        message = "throughput alone is no gate: it rises while users wait"
+        message = "throughput cannot be the only gate: it rises while users wait"
     else:
         names = ", ".join(o.id for o in gating)
-        message = f"{names} alone would be no gate: without a baseline or other loads nothing is judged"
+        message = f"{names} cannot be the only gate: it compares two loads, and both may be bad"
     hint = "add a goodput, a percentile or an error rate at level block or warn"
     yield (gating or promises)[0].line, message, hint
+
+
+def with_required(objectives: Sequence[Objective]) -> tuple[Objective, ...]:
+    """Regressions that are the only gate need their baseline: without one they would pass anything."""
+    gating = [one for one in objectives if one.level is not Level.INFO]
+    if any(one.kind in _GATES for one in gating):
+        return tuple(objectives)
+    asked = f"; {BASELINE_REQUIRED}"
+    return tuple(
+        replace(one, required=True, expected=one.expected.removesuffix(asked) + asked)
+        if one.kind is Kind.REGRESSION
+        else one
+        for one in objectives
+    )
 
 
 def _means(promises: Sequence[Objective]) -> Broken:

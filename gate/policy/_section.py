@@ -8,9 +8,11 @@ from typing import Any
 from ..model import Level
 from . import _grammar as grammar
 from ._problems import Problems, suggest
+from ._tables import TOP
 from ._types import Many, MisfitError, Scalar, Shape, Type
 from ._yaml import Node
 
+_MOST_PLACES = 3  # a key of more, such as level, says nothing by its places
 _STATISTICS = ("p50", "p90", "p95", "p99")  # what an unknown one is compared with
 
 
@@ -60,7 +62,7 @@ class Section:
             message, hint = self.shape.refused[key]
         elif self.shape.percentile:
             hint = grammar.about_statistic(key)
-        self.problems.add(line, message, hint or suggest(key, self._known()))
+        self.problems.add(line, message, hint or misplaced(key) or suggest(key, self._known()))
 
     def _known(self) -> tuple[str, ...]:
         return (*(_STATISTICS if self.shape.percentile else ()), *self.shape.keys)
@@ -109,6 +111,29 @@ class Section:
         """Note what is wrong with a key, or with the section."""
         self.good = False
         self.problems.add(line or self.line_of(key), f"{self.path(key)} {message}", hint)
+
+
+def misplaced(key: str) -> str:
+    """A hint for a key that stands at the wrong level; empty for one that is known nowhere."""
+    if grammar.percentile(key) is not None:
+        return f"{key} stands under a metric, such as slo.ttft.{key}"
+    places = list(dict.fromkeys(_places(TOP, "", key)))
+    if "" in places:
+        return f'"{key}" is a top-level key: move it to the left margin'
+    if not places or len(places) > _MOST_PLACES:
+        return ""
+    return f'"{key}" is a key of {" and of ".join(places)}: move it there'
+
+
+def _places(kind: Type, at: str, key: str) -> Iterator[str]:
+    """The path of every mapping that has this key."""
+    kind = kind.item if isinstance(kind, Many) else kind
+    if not isinstance(kind, Shape):
+        return
+    if key in kind.keys:
+        yield at
+    for name, inner in kind.keys.items():
+        yield from _places(inner.type, f"{at}.{name}".lstrip("."), key)
 
 
 def _value(node: Node, kind: Type, at: str, problems: Problems) -> Any:

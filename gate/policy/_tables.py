@@ -184,6 +184,7 @@ WAIVER = Shape(
     reason=must(TEXT, "Why it may fail for now."),
 )
 PROFILES = Shape()  # _profiles.py reads it, schema.py derives it
+_DEFAULT_PROFILE = "Profile that judges where no --profile is given; `--profile none` is the policy alone."
 _UNDECIDED = "What good but too little data does: block, lean (block when the observed value misses), allow."
 TOP = Shape(
     version=must(fixed((1,), "1", "this slo-gate reads version 1"), "Version of the policy format."),
@@ -197,5 +198,6 @@ TOP = Shape(
     evidence=Key(EVIDENCE, "How certain a verdict must be, and what the evidence must hold."),
     semantics=Key(SEMANTICS, "How unusual requests count."),
     waivers=Key(Many(WAIVER, "be a list"), "Blocking failures somebody has signed for, until a day."),
+    default_profile=Key(language(grammar.profile, maxLength=50, pattern=grammar.PROFILE), _DEFAULT_PROFILE),
     profiles=Key(PROFILES, "Variants for --profile NAME."),
 )

@@ -11,6 +11,7 @@ from .. import units
 from ..model import Kind, Level, Load, Objective, Policy, RequestBound, TokenRule, Waiver
 from . import _grammar as grammar
 from ._build import stem
+from ._profiles import NONE
 
 Effect: TypeAlias = Literal["looser", "stricter", "different"]
 _WEIGHT = {Level.BLOCK: 2, Level.WARN: 1, Level.INFO: 0}
@@ -44,8 +45,25 @@ def diff(old: Mapping[str | None, Policy], new: Mapping[str | None, Policy]) -> 
         else:
             own = [one for one in _compared(old[name], new[name]) if one not in base]
             differences += [Difference(one.effect, one.id, one.text, one.line, name) for one in own]
+    if None in old and None in new:
+        differences += _default(old, new)
     order = ("looser", "stricter", "different")
     return tuple(sorted(differences, key=lambda one: (order.index(one.effect), one.profile or "")))
+
+
+def _default(old: Mapping[str | None, Policy], new: Mapping[str | None, Policy]) -> Iterator[Difference]:
+    """What judges where no profile is named, as far as it is another profile than before."""
+    was, now = (versions[None].default_profile or NONE for versions in (old, new))
+    if was == now:
+        return
+    before, after = (
+        versions.get(None if name == NONE else name) for versions, name in ((old, was), (new, now))
+    )
+    assert before
+    assert after
+    effects = {one.effect for one in _compared(before, after)}
+    effect: Effect = next((one for one in ("looser", "stricter") if one in effects), "different")
+    yield Difference(effect, "default_profile", f"without --profile it is judged by {now}, was {was}")
 
 
 def _compared(old: Policy, new: Policy) -> Iterator[Difference]:

@@ -102,6 +102,27 @@ def test_a_profile_that_alone_got_looser_is_named() -> None:
     assert (one.effect, one.id, one.profile) == ("looser", "goodput", "pr")
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "effect"),
+    [
+        ("", "pr", "looser"),
+        ("pr", "", "stricter"),
+        ("pr", "hard", "stricter"),
+        ("hard", "pr", "looser"),
+        ("", "hard", "stricter"),
+        ("", "same", "different"),
+        ("none", "", None),
+    ],
+)
+def test_another_default_profile_is_as_loose_as_what_it_judges_by(
+    was: str, now: str, effect: str | None
+) -> None:
+    profiles = "profiles: {pr: {undecided: lean}, hard: {goodput: {min: 99.5%}}, same: {undecided: block}}\n"
+    old, new = (BASE + profiles + (f"default_profile: {name}\n" if name else "") for name in (was, now))
+    found = compared(old, new)
+    assert [(one.effect, one.id) for one in found] == ([(effect, "default_profile")] if effect else [])
+
+
 def test_a_difference_that_all_profiles_share_is_said_once() -> None:
     profiles = "profiles: {pr: {undecided: lean}, night: {undecided: allow}}\n"
     found = compared(BASE + profiles, BASE.replace("p99: 800ms", "p99: 900ms") + profiles)

@@ -406,6 +406,26 @@ def test_of_several_profiles_one_must_be_named() -> None:
     assert parse(TWO, "night").undecided == "allow"
 
 
+def test_the_default_profile_judges_where_none_is_named_and_none_is_the_policy_alone() -> None:
+    text = TWO + "default_profile: night\n"
+    assert (parse(text).profile, parse(text).undecided) == ("night", "allow")
+    assert parse(text, "pr").undecided == "lean"
+    assert (parse(text, "none").profile, parse(text, "none").undecided) == (None, "block")
+    assert parse(TWO, "none") == policy.parse(TWO.encode(), "slo.yaml", profile="none")
+    assert parse(TWO + "default_profile: none\n").profile is None
+
+
+def test_regressions_that_are_the_only_gate_require_their_baseline() -> None:
+    alone = parse("version: 1\nregression: {ttft: {p99: {max: 10%}}}\n")
+    assert [one.required for one in alone.objectives] == [True]
+    assert alone.requires_baseline
+    beside = parse("version: 1\nregression: {ttft: {p99: {max: 10%}}}\nlimits: {error_rate: {max: 1%}}\n")
+    assert not beside.requires_baseline
+    text = "regression: {ttft: {p99: {max: 10%}}}\nprofiles: {pr: {slo: {ttft: {p99: {level: info}}}}}\n"
+    assert not parse(slo("{ttft: {p99: 1s}}") + text).requires_baseline
+    assert parse(slo("{ttft: {p99: 1s}}") + text, "pr").requires_baseline
+
+
 def test_an_unknown_profile_is_refused_with_the_near_one() -> None:
     with pytest.raises(PolicyError, match='no profile "nihgt": pr, night') as error:
         parse(TWO, "nihgt")

@@ -9,6 +9,8 @@ import pytest
 
 from gate import policy
 from gate.errors import Exit, PolicyError
+from gate.policy._tables import TOP
+from gate.policy._types import Many, Shape
 
 P99 = "version: 1\nslo: {ttft: {p99: 1s}}\n"  # a good policy of two lines to add to
 
@@ -284,6 +286,69 @@ def test_a_policy_without_a_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "slo: {ttft: {p99: 1s, undecided: lean}}",
+            '"undecided" is a top-level key: move it to the left margin',
+        ),
+        ("slo: {ttft: {p99: 1s}, p90: 1s}", "p90 stands under a metric, such as slo.ttft.p90"),
+        ("confidence: 95%", '"confidence" is a key of evidence: move it there'),
+        ("goodput: {min: 99%, error_rate: 1%}", '"error_rate" is a key of limits: move it there'),
+        (
+            "limits: {ttft: 1s}",
+            '"ttft" is a key of slo and of goodput.request and of regression: move it there',
+        ),
+        ("workload: {concurrency: 8}", '"concurrency" is a key of workload.load: move it there'),
+        ("undecidd: lean", 'did you mean "undecided"?'),
+        ("level: warn", "write one of version, name"),
+        (
+            "profiles: {pr: {goodput: {min: 95%}, min: 95%, runs: 5}}",
+            '"runs" is a key of evidence: move it there',
+        ),
+    ],
+)
+def test_a_key_at_the_wrong_level_is_told_its_own(text: str, hint: str) -> None:
+    base = "" if text.startswith("slo") else "slo: {ttft: {p99: 1s}}\n"
+    base += "" if "goodput" in text.split("profiles")[0] else "goodput: {min: 99%}\n"
+    found = refusal(f"version: 1\n{base}{text}\n")
+    assert hint in f"{found.message} {found.hint}"
+
+
+def test_every_key_of_the_grammar_is_found_at_its_own_level() -> None:
+    """Each key that stands in one mapping alone, written at a wrong one, is told where it belongs."""
+    places: dict[str, set[str]] = {}
+
+    def walk(kind: object, at: str) -> None:
+        shape = kind.item if isinstance(kind, Many) else kind
+        for name, key in shape.keys.items() if isinstance(shape, Shape) else ():
+            places.setdefault(name, set()).add(at)
+            walk(key.type, f"{at}.{name}".lstrip("."))
+
+    walk(TOP, "")
+    alone = {name: at for name, found in places.items() if len(found) == 1 for at in found}
+    assert len(alone) > 40
+    for name, at in alone.items():
+        found = refusal(f"version: 1\nslo: {{ttft: {{p99: 1s, {name}: 1}}}}\n" if at != "slo.ttft" else "")
+        assert ("is a top-level key" if not at else f"is a key of {at}") in found.hint, name
+
+
+def test_default_profile_must_be_a_profile_of_the_policy() -> None:
+    base = "version: 1\nslo: {ttft: {p99: 1s}}\ndefault_profile: "
+    assert_refused(
+        f"{base}pr\nprofiles: {{prs: {{undecided: lean}}}}\n", 3, 'names "pr", which is no', '"prs"'
+    )
+    assert_refused(f"{base}pr\n", 3, 'names "pr", which is no profile', "")
+    assert_refused(f"{base}[pr]\n", 3, "expected text", "")
+    assert_refused(
+        f"{base}none\nprofiles: {{none: {{undecided: lean}}}}\n", 4, "without a profile", "another name"
+    )
+    assert_refused(
+        f"{base}a\nprofiles: {{a: {{default_profile: a}}}}\n", 4, "may not change default_profile", ""
+    )
+
+
+@pytest.mark.parametrize(
     ("metric", "hint"),
     [
         ("tfft", '"ttft"'),
@@ -336,16 +401,16 @@ def test_a_policy_without_an_objective_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("limits: {throughput: {min: 10 tok/s}}", 2, "throughput alone is no gate"),
-        ("limits: {throughput: {min: 10 tok/s, level: warn}}", 2, "throughput alone is no gate"),
+        ("limits: {throughput: {min: 10 tok/s}}", 2, "throughput cannot be the only gate"),
+        ("limits: {throughput: {min: 10 tok/s, level: warn}}", 2, "throughput cannot be the only gate"),
         (
             "slo: {ttft: {p99: {max: 1s, level: info}}}\nlimits: {throughput: {min: 10 tok/s}}",
             3,
-            "throughput alone is no gate",
+            "throughput cannot be the only gate",
         ),
         ("slo: {ttft: {p99: {max: 1s, level: info}}}", 2, "nothing in the policy can block or warn"),
-        ("regression: {ttft: {p99: {max: 10%}}}", 2, "regression.ttft.p99 alone would be no gate"),
-        ("limits: {headroom: {max_drop: 5pt, to: 150%}}", 2, "headroom alone would be no gate"),
+        ("regression: {ttft: {p99: {max: 10%, level: info}}}", 2, "nothing in the policy can block or warn"),
+        ("limits: {headroom: {max_drop: 5pt, to: 150%}}", 2, "headroom cannot be the only gate"),
     ],
 )
 def test_a_policy_that_gates_nothing_is_refused(text: str, line: int, message: str) -> None:

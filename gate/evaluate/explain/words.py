@@ -27,6 +27,7 @@ def headline(
     state = "report only, exit 0" if report_only else "blocked" if exit_code else ""
     if verdict is Verdict.INCONCLUSIVE and not exit_code and not report_only:
         state = "unproven, let through by the policy"
+    state = ", ".join(filter(None, (f"profile {policy.profile}" if policy.profile else "", state)))
     first = _first(verdict, checks)
     said = f": {_short(first)}" if first else ""
     others = sum(1 for one in checks if one.verdict is (first.verdict if first else None)) - 1
