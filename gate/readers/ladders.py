@@ -81,6 +81,12 @@ def check(
         raise source.fail(f"contradicts itself: a higher percentile of {named} is lower", hint=AGAIN)
 
 
+def least(summary: Summary) -> float | None:
+    """The smallest value that is stated."""
+    values = (summary.min, *(value for _, value in summary.percentiles))
+    return min((value for value in values if value is not None), default=None)
+
+
 def has_zero(metric: str, summary: Summary) -> bool:
     """Whether a percentile is exactly 0. A gap of 0 is one: two chunks at once; their median is not."""
     least = 50.0 if metric == "itl" else 0.0

@@ -140,7 +140,7 @@ def told(stats: Stats, tags: Mapping[str, str], tool: str, word: str, settled_by
         evidence=Aggregate(latencies, "linear", 5e-6 if stats.rounded else 0.0, settled_by),
         retries=0,  # neither client repeats a request
         duration_s=stats.window_s,
-        fewest_tokens=length.min,
+        lengths=ladders.ladder(length.points, mean=length.avg, low=length.min),
         stream_with=STREAM_WITH,
         stated=latencies,
         method="numpy linear over completed requests",

@@ -35,7 +35,8 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     output_tokens: float | None = None
     # With rows: those of completed requests that ended in `duration_s`, where that is a window of the run.
     window_tokens: float | None = None
-    fewest_tokens: float | None = None  # without rows: output tokens of the shortest answer
+    # Output tokens of an answer, as stated over completed requests; their mean stands in for the total.
+    lengths: Summary = Summary()
     duration_s: float | None = None
     load: Load | None = None
     level: str = ""  # a phase or level of a file with several: those of two names never pool
@@ -69,6 +70,10 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     valid: bool | None = None  # its own verdict on its run
     invalid_because: str = ""
     hides_stream_errors: bool = False  # an error inside a 200 stream is recorded as a success
+    # Why failed requests may have no record, or one like those that completed, with its remedy; "" where each
+    # is there. Then how many, at most; None: any number.
+    hides_failures: str = ""
+    hidden_at_most: int | None = None
     definitions: Mapping[str, str] | None = None  # where a file's differ from the card's
     messages: Sequence[str] = ()  # with rows: what each failed with, "" where it did not
     doubts: tuple[Doubt, ...] = ()  # what only this format knows

@@ -179,7 +179,7 @@ def test_failures_that_killed_a_worker_are_named_as_possibly_missing(shared: Pat
     assert any("failures may be missing" in note and "19 rows" in note for note in run.notes)
     codes = {of: {doubt.code for doubt in run.doubts if of in doubt.of} for of in ("attempted", "error_rate")}
     assert codes == {
-        "attempted": {Why.LOST_ROWS},
+        "attempted": {Why.LOST_ROWS, Why.FAILURES_HIDDEN},
         "error_rate": {Why.FAILURES_HIDDEN, Why.RETRIES_UNKNOWN},
     }
     assert "0.8 of 4 workers" in run.doubted["attempted"]  # 7.70 s of E2E in 9.19 s
@@ -187,7 +187,9 @@ def test_failures_that_killed_a_worker_are_named_as_possibly_missing(shared: Pat
 
 def test_rows_without_their_summary_do_not_show_whether_workers_died(tmp_path: Path) -> None:
     whole = read(CASES / "typical" / f"{STEM}_individual_responses.json")
-    assert "attempted" not in whole.doubted  # 59.70 s of E2E in 24.97 s: 2.4 of 4 workers
+    assert whole.doubt("attempted") is None  # 59.70 s of E2E in 24.97 s: 2.4 of 4 workers
+    hidden = [(doubt.code, doubt.requests) for doubt in whole.doubts if "attempted" in doubt.of]
+    assert hidden == [(Why.FAILURES_HIDDEN, 4)]  # a worker dies of its first failure
     shutil.copy(CASES / "typical" / f"{STEM}_individual_responses.json", tmp_path)
     alone = read(tmp_path / f"{STEM}_individual_responses.json")
     assert alone.doubt("attempted") is not None

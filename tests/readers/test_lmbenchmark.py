@@ -148,6 +148,7 @@ def test_a_file_without_failures_cannot_show_an_error_rate() -> None:
         run = read(path)
         assert f"{rows} rows" in run.doubted["error_rate"]
         assert run.doubted["error_rate"] in run.notes
+        assert run.doubt("attempted") is not None, "a failure without a row would be a miss of every bound"
         assert "itl" in run.doubted
 
 

@@ -63,7 +63,11 @@ def test_a_run_that_counts_no_tokens_cannot_show_failures(tmp_path: Path) -> Non
         DETAIL,
         ('"requested_use_token_latencies", "value": true', '"requested_use_token_latencies", "value": false'),
     )
-    assert "no failed requests" in read(path).doubted["error_rate"]
+    run = read(path)
+    assert "no failed requests" in run.doubted["error_rate"]
+    hidden = run.doubt("attempted")
+    assert hidden is not None, "what failed looks like a fast answer"
+    assert hidden.code is Why.FAILURES_HIDDEN
 
 
 def test_offline_has_neither_ttft_nor_tpot() -> None:
@@ -206,3 +210,14 @@ def test_a_trace_without_every_token_count_has_no_tpot_but_says_what_would_settl
         assert "accuracy_log_probability = 1" in run.doubted["tpot"]
         assert {"ttft", "e2e"}.isdisjoint(run.doubted)
         assert run.total_output_tokens == 35567  # by tokens per second, to its digits
+
+
+def test_samples_without_a_token_failed_although_others_are_not_counted(tmp_path: Path) -> None:
+    copy("typical", tmp_path, TRACE, DETAIL)
+    path = tmp_path / "mlperf_log_accuracy.json"
+    rows = json.loads(gzip.decompress((CASES / "typical" / f"{path.name}.gz").read_bytes()))
+    for row in rows[:40]:
+        row["token_count"] = 0
+    path.write_text(json.dumps(rows[:-1], separators=(" , ", " : ")), encoding="utf-8")
+    run = read(tmp_path / f"{TRACE}.gz")
+    assert (run.counts.attempted, run.counts.failed) == (830, 40)

@@ -68,7 +68,7 @@ def decode(source: Source) -> Told:
         told,
         tool=TITLE,
         stream_with="run evalscope with --stream" if rows or stated else "",
-        fewest_tokens=dict(points.get("tokens", ())).get(0.0),
+        lengths=ladder(points.get("tokens", ())),
         asked=int(asked) if asked else None,
         asked_with="" if ends_otherwise else "keep benchmark_args.json beside it",
         load=_load(args, summary, named),

@@ -119,7 +119,7 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
     chunks = np.array([len(answer.chunks_ns) for answer in answers], np.float64)
     tokens, notes, unknown = _tokens(answers, chunks, stats, streamed)
     rows = _requests(answers, tokens, streamed, gaps=source.gaps)
-    mean, counted = stats.value("output_sequence_length"), known.counts
+    counted = known.counts
     if (
         counted is not None
         and counted.completed == rows.counts.completed
@@ -143,8 +143,6 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
         counted=Counted(completed=counted.completed, where=f"{stats.source.name} beside it")
         if counted
         else None,
-        output_tokens=mean * rows.counts.completed if mean is not None and tokens is None else None,
-        fewest_tokens=None,
         duration_s=clocks.span_s(rows.start_s, rows.start_s + ends),
         load=load(**{_LOADS[asked.mode]: asked.value}) if asked.mode in _LOADS else None,
         model=known.model or _payload(experiment.requests[0]),

@@ -73,7 +73,7 @@ def facts(source: Source) -> tuple[Told, nvidia.Stats]:
     asked = analyzer.measurement or _Measurement()
     # A CSV has no configuration, and that of 24.08 does not say.
     unsaid = source.shape == "text" or config.streaming is not None or isinstance(config.endpoint, str)
-    number, length = stats.count("request_count"), stats.value("output_sequence_length")
+    number = stats.count("request_count")
     streamed = _streamed(stats, config)
     told = nvidia.told(
         stats,
@@ -84,7 +84,6 @@ def facts(source: Source) -> tuple[Told, nvidia.Stats]:
         counts=None if number is None else Counts(number, number, 0),
         asked=asked.num if asked.mode == "request_count" else None,
         asked_with="" if unsaid or asked.mode not in (None, "request_count") else _ASKED_WITH,
-        output_tokens=None if length is None or number is None else number * length,
         load=(analyzer.stimulus or config).load or config.load,
         model=", ".join(config.model_names or config.model or []) or None,
         streamed=streamed,

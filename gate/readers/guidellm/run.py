@@ -16,7 +16,7 @@ from ..source import Source
 from ..stages import at, number, text, whole
 from ..told import Counted, Told
 from . import CSV, KINDS, NAME, report
-from .report import Benchmark, Metrics, Totals
+from .report import Benchmark, Metrics, Stat, Totals
 
 _DETAIL = "a report with its requests (GuideLLM keeps them all unless sample_size is set)"
 _AGAIN = "run GuideLLM again and keep the whole report"
@@ -142,13 +142,17 @@ def _stated(metrics: Metrics) -> dict[str, Summary]:
     """In seconds. Zeros alone are no data: without streaming, TTFT (0.5) and ITL (0.8) are 0 throughout."""
     stated = {}
     for metric, name in _NAMES.items():
-        stat, per_second = metrics.completed(name), 1e3 if name.endswith("_ms") else 1.0
-        mean, low, high, n = stat.mean, stat.min, stat.max, None if metric == "tpot" else stat.count
-        known = {_PERCENTS[key]: value for key, value in (stat.percentiles or {}).items() if key in _PERCENTS}
-        if known and high != 0:
-            points = {50.0: stat.median, **known}.items()  # neither 0.2 nor a CSV has p50
-            stated[metric] = ladder(points, per_second=per_second, mean=mean, low=low, high=high, n=n)
-    return stated
+        stat = metrics.completed(name)
+        if stat.percentiles and stat.max != 0:
+            stated[metric] = _summary(stat, 1e3 if name.endswith("_ms") else 1.0)
+    return {m: replace(summary, n=None) if m == "tpot" else summary for m, summary in stated.items()}
+
+
+def _summary(stat: Stat, per_second: float = 1.0) -> Summary:
+    known = {_PERCENTS[key]: value for key, value in (stat.percentiles or {}).items() if key in _PERCENTS}
+    points = {50.0: stat.median, **known}.items()  # neither 0.2 nor a CSV has p50
+    moments = {"mean": stat.mean, "low": stat.min, "high": stat.max}
+    return ladder(points, per_second=per_second, n=stat.count, **moments)
 
 
 def _of_statistics(source: Source, benchmark: Benchmark, where: str) -> dict[str, Any]:
@@ -172,7 +176,7 @@ def _of_statistics(source: Source, benchmark: Benchmark, where: str) -> dict[str
         "evidence": Aggregate(stated, "inverted_cdf", settled_by=_DETAIL),
         "asked": benchmark.asked(outside),
         "counts": Counts(totals.ended, totals.successful, totals.errored, totals.incomplete, outside),
-        "fewest_tokens": lengths.min,
+        "lengths": _summary(lengths),
         "window_tokens": tokens,  # requests on the window's edges have tokens outside it
         "doubts": tuple(doubts),
     }

@@ -51,7 +51,6 @@ def decode(source: Source) -> Told:
     }
     _check_order(source, latencies)
     length = requests.output_length or Stat()
-    tokens = length.mean if length.mean is not None and length.mean >= 0 else None
     method, own = "inverted_cdf" if report.tool == "guidellm" else "linear", _OWN.format(report.tool)
     known = {metric: summary for metric, summary in latencies.items() if summary.percentiles}
     return Told(
@@ -63,11 +62,11 @@ def decode(source: Source) -> Told:
         counts=counts,
         asked=stages.asked(report.stage),
         asked_with=stages.asked_with(report.settings or {}) if report.tool == "inference-perf" else "",
-        output_tokens=tokens * counts.completed if tokens is not None else None,
-        fewest_tokens=length.min,
+        lengths=ladder(length.points, mean=length.mean, low=length.min),
         stream_with="run the tool with streaming on",
         stated=latencies,
         method=f"{method} over completed requests",
+        hides_failures=_LOST if _loses_failures(report) else "",
         doubts=tuple(_doubts(report, requests)),
         notes=tuple(_notes(report, counts)),
         **report.facts,
@@ -121,13 +120,15 @@ def _check_order(source: Source, latencies: Mapping[str, Summary]) -> None:
         raise source.fail(why, "latency", WHOLE)
 
 
+def _loses_failures(report: Report) -> bool:
+    return report.version.startswith("0.1") and report.tool == "vllm-benchmark"
+
+
 def _doubts(report: Report, requests: Requests) -> Iterator[Doubt]:
     if report.tool == "aiperf":
         if requests.failures:
             yield Doubt(Why.COUNTS_UNKNOWN, (*METRICS, "error_rate"), _KINDS.format(requests.failures))
-    elif report.version.startswith("0.1") and report.tool == "vllm-benchmark":
-        yield Doubt(Why.FAILURES_HIDDEN, ("error_rate", "attempted"), _LOST)
-    elif requests.failures is None:
+    elif requests.failures is None and not _loses_failures(report):
         yield Doubt(Why.COUNTS_UNKNOWN, ("error_rate", "attempted"), _UNSAID)
     if report.tool in _ONE_MEAN:
         yield Doubt(Why.DEFINITION, ("itl",), _ITL_MEANS.format(report.tool))

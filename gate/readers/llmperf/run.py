@@ -77,9 +77,7 @@ def same(rows: Source, summary: Source) -> bool:
     return _of(rows.array(_Row), summary.doc) and bool(_counts(summary.doc).completed)
 
 
-def _told(
-    doc: Doc, kind: str, evidence: Requests | Aggregate, busy_s: float | None, doubts: Sequence[Doubt]
-) -> Told:
+def _told(doc: Doc, kind: str, evidence: Requests | Aggregate, busy_s: float | None, counts: Counts) -> Told:
     """What rows and summary have in common: the metadata, the load, and the doubts about lost workers.
 
     `busy_s` is the sum of E2E; `doc` is empty where there is no summary.
@@ -88,7 +86,7 @@ def _told(
     completed, per_minute = (doc.number(f"results_num_completed_requests{end}") for end in ("", "_per_min"))
     duration_s = 60 * completed / per_minute if completed and per_minute and per_minute > 0 else None
     busy = busy_s / duration_s if duration_s and busy_s is not None else None
-    stated = {metric: _statistics(doc, metric) for metric in _FIELDS}
+    stated = {metric: _statistics(doc, name) for metric, name in _FIELDS.items()}
     others = [key for key in doc.fields if key not in _OURS and not key.startswith(_LENGTHS)]
     return Told(
         format=f"{NAME} {kind}",
@@ -109,7 +107,9 @@ def _told(
             **dict.fromkeys(_FIELDS, _METHOD),
             "itl": f"{_METHOD}, of (TTFT + gaps) / tokens, which contains TTFT",
         },
-        doubts=(*doubts, *_workers(busy, concurrency), Doubt(Why.DEFINITION, ("itl",), _PER_TOKEN)),
+        hides_failures="" if counts.failed else _UNSEEN.format(counts.attempted),
+        hidden_at_most=concurrency,  # a worker dies of its first
+        doubts=(*_workers(busy, concurrency), Doubt(Why.DEFINITION, ("itl",), _PER_TOKEN)),
         notes=("metadata: " + ", ".join(f"{key}={doc.text(key)}" for key in others),) if others else (),
     )
 
@@ -124,10 +124,6 @@ def _workers(busy: float | None, concurrency: int | None) -> Iterator[Doubt]:
         return
     why += "; workers may have died with failed requests, which are then in no file; look into the tool's log"
     yield Doubt(Why.LOST_ROWS, ("attempted",), why)
-
-
-def _unseen(attempted: int, failed: int) -> tuple[Doubt, ...]:
-    return () if failed else (Doubt(Why.FAILURES_HIDDEN, ("error_rate",), _UNSEEN.format(attempted)),)
 
 
 # ---- rows ---------------------------------------------------------------------------------------
@@ -155,14 +151,14 @@ def _rows(source: Source) -> Told:
         input_tokens="number_input_tokens",
     )
     busy_s = float(np.nansum(np.maximum(table.e2e_s, 0.0))) if table.e2e_s is not None else None
-    doubts = _unseen(len(rows), len(rows) - int(good.sum()))
-    told = _told(doc, "individual responses", table, busy_s, doubts)
+    counts = Counts(len(rows), int(good.sum()), int((~good).sum()))
+    told = _told(doc, "individual responses", table, busy_s, counts)
     alone = () if doc.fields else (f"no *{_SUMMARY} beside it: model and concurrency are not stated",)
     return msgspec.structs.replace(
         told,
-        counted=Counted(completed=int(good.sum()), where="error_code"),
+        counted=Counted(completed=counts.completed, where="error_code"),
         messages=_messages(rows),
-        notes=(*(doubt.why for doubt in doubts), *_convention(table, rows), _TOKENS, *told.notes, *alone),
+        notes=(*_convention(table, rows), _TOKENS, *told.notes, *alone),
     )
 
 
@@ -222,12 +218,11 @@ def _of(rows: Sequence[_Row], doc: Doc) -> bool:
 
 def _summary(doc: Doc) -> Told:
     counts, rows_file = _counts(doc), f"the *{_ROWS} that LLMPerf writes beside it"
-    statistics = {metric: _statistics(doc, metric, counts.completed) for metric in ("ttft", "e2e")}
-    mean_s, tokens = statistics["e2e"].mean, doc.number("results_number_output_tokens_mean")
+    statistics = {m: _statistics(doc, _FIELDS[m], counts.completed) for m in ("ttft", "e2e")}
+    mean_s = statistics["e2e"].mean
     measured = {metric: summary for metric, summary in statistics.items() if not _is_unset(summary)}
     busy_s = mean_s * counts.completed if mean_s is not None else None
-    doubts = _unseen(counts.attempted, counts.failed)
-    told = _told(doc, "summary", Aggregate(measured, settled_by=rows_file), busy_s, doubts)
+    told = _told(doc, "summary", Aggregate(measured, settled_by=rows_file), busy_s, counts)
     kinds_of_failure = re.findall(
         r"([^\s{,]+): (?:np\.int64\()?(\d+)", doc.text("results_error_code_frequency") or ""
     )
@@ -236,10 +231,9 @@ def _summary(doc: Doc) -> Told:
     return msgspec.structs.replace(
         told,
         counts=counts,
-        output_tokens=None if tokens is None else float(round(tokens * counts.completed)),
-        fewest_tokens=doc.number("results_number_output_tokens_min"),
+        lengths=_statistics(doc, "number_output_tokens"),
         streamed=False if _is_unset(statistics["ttft"]) else None,
-        notes=(*failed, *(doubt.why for doubt in doubts), *told.notes),
+        notes=(*failed, *told.notes),
     )
 
 
@@ -267,10 +261,9 @@ def _required(doc: Doc, key: str) -> int:
     return value
 
 
-def _statistics(doc: Doc, metric: str, n: int | None = None) -> Summary:
-    name = f"results_{_FIELDS[metric]}"
-    mean, low, high = (doc.number(f"{name}_{what}") for what in ("mean", "min", "max"))
-    points = ((p, doc.number(f"{name}_quantiles_p{p}")) for p in _PERCENTS)
+def _statistics(doc: Doc, name: str, n: int | None = None) -> Summary:
+    mean, low, high = (doc.number(f"results_{name}_{what}") for what in ("mean", "min", "max"))
+    points = ((p, doc.number(f"results_{name}_quantiles_p{p}")) for p in _PERCENTS)
     return ladder(points, mean=mean, low=low, high=high, n=n)
 
 

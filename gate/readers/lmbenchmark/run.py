@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...model import Doubt, Floats, Load, Requests, Why
+from ...model import Floats, Load, Requests
 from .. import clocks, tables
 from ..kinds import kind_of
 from ..source import Source
@@ -47,9 +47,7 @@ def decode(source: Source) -> Told:
 
 
 def _told(table: Requests, **facts: Any) -> Told:
-    blind = _NO_FAILURES.format(len(table))
-    doubt = Doubt(Why.FAILURES_HIDDEN, ("error_rate",), blind)
-    return Told(evidence=table, doubts=(doubt,), notes=(*facts.pop("notes"), blind), **facts)
+    return Told(evidence=table, hides_failures=_NO_FAILURES.format(len(table)), **facts)
 
 
 # ---- LMBenchmark --------------------------------------------------------------------------

@@ -79,10 +79,10 @@ def _trace(source: Source) -> Told:
     if log is not None:
         _same_run(source, samples, log)
     accuracy = kinds.beside(source, KINDS, "accuracy*.json")
-    tokens, why = (
-        trace.tokens(accuracy, samples) if accuracy else (None, "mlperf_log_accuracy.json is not there")
-    )
-    rows = trace.columns(samples, tokens)
+    tokens, why = np.full(len(samples.seq), np.nan), "mlperf_log_accuracy.json is not there"
+    if accuracy is not None:
+        tokens, why = trace.tokens(accuracy, samples)
+    rows = trace.columns(samples, tokens, whole=not why)
     ends = samples.scheduled_ns + samples.complete_ns
     window = float(ends.max() - samples.scheduled_ns.min()) / 1e9
     doubts = [] if log is not None else [Doubt(Why.ABSENT, _EVERY, _NO_VERDICT)]
@@ -177,6 +177,7 @@ def _told(
         method=_METHOD,
         valid=not log.invalid,
         invalid_because=log.invalid,
+        hides_failures="" if log.counts_tokens else _BLIND,
         doubts=(*doubts, *_doubts(log, has_tokens)),
     )
 
@@ -190,8 +191,6 @@ def _doubts(log: Log, has_tokens: bool) -> Iterator[Doubt]:
         )
         why += " rejects: look into mlperf_log_detail.txt, fix them and run again"
         yield Doubt(Why.FAILURES_HIDDEN, _EVERY, why)
-    if not log.counts_tokens:
-        yield Doubt(Why.FAILURES_HIDDEN, ("error_rate",), _BLIND)
     if log.scenario == "Offline":
         yield Doubt(Why.NOT_STREAMED, ("ttft", "tpot", "itl"), _OFFLINE)
     if has_tokens:

@@ -79,33 +79,32 @@ def read(source: Source) -> Trace:
     return Trace(order, scheduled_ns, complete_ns, None if np.isnan(ttft_ns).all() else ttft_ns, notes)
 
 
-def tokens(source: Source, trace: Trace) -> tuple[Floats | None, str]:
-    """Output tokens of every sample by the accuracy log; None and why, where some are not there.
+def tokens(source: Source, trace: Trace) -> tuple[Floats, str]:
+    """Output tokens of every sample by the accuracy log, NaN where it has none, and why some are missing.
 
     Raises InputError when the log is broken or of other samples.
     """
     counted = {row.seq_id: row.token_count for row in source.array(_Answer)}
-    if not counted:
-        return None, "mlperf_log_accuracy.json is empty"
     strangers = len(counted.keys() - set(trace.seq))
     if strangers:
         raise source.fail(f"contradicts the trace: {strangers} of its samples are not there", hint=ONE_RUN)
-    missing = sum(counted.get(seq) is None for seq in trace.seq)
-    if missing:
-        return None, f"mlperf_log_accuracy.json has no token_count of {missing} of {len(trace.seq)} samples"
-    column = np.array([counted[seq] for seq in trace.seq], dtype=np.float64)
+    column = tables.column(counted.get(seq) for seq in trace.seq)
     if (column < 0).any() or (column > 1e12).any():
         raise source.fail("expected a count of tokens", "token_count", WHOLE)
-    return column, ""
+    missing = int(np.isnan(column).sum())
+    if not counted:
+        return column, "mlperf_log_accuracy.json is empty"
+    why = f"mlperf_log_accuracy.json has no token_count of {missing} of {len(trace.seq)} samples"
+    return column, why if missing else ""
 
 
-def columns(trace: Trace, output_tokens: Floats | None) -> Requests:
-    """The samples as rows, by the shared failure rule."""
+def columns(trace: Trace, output_tokens: Floats, *, whole: bool) -> Requests:
+    """The samples as rows, by the shared failure rule; where not all are counted, only who made no token."""
     return tables.requests(
-        errors=np.zeros(len(trace.seq), dtype=np.bool_),
+        errors=np.zeros(len(trace.seq), dtype=np.bool_) if whole else output_tokens == 0,
         ttft_s=None if trace.ttft_ns is None else trace.ttft_ns / 1e9,
         e2e_s=trace.complete_ns / 1e9,
-        output_tokens=output_tokens,
+        output_tokens=output_tokens if whole else None,
         start_s=trace.scheduled_ns / 1e9,
         order="submission",
     )

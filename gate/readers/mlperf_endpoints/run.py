@@ -75,7 +75,7 @@ class _Summary(msgspec.Struct):
     ttft: _Block
     tpot: _Block
     latency: _Block
-    output_sequence_lengths: _Block | None = None
+    output_sequence_lengths: _Block = msgspec.field(default_factory=_Block)
     version: str | None = None
     git_sha: str | None = None
     state: str | None = None
@@ -207,10 +207,11 @@ def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, coun
         digest = beside.doc if beside.doc.count("measured_total_requests") == counts.attempted else digest
     point, why = _load(summary, digest.count("concurrency"))
     notes, tokens = [why] if point is None else [], summary.output_sequence_lengths
-    if tokens is not None and tokens.avg is not None and not 0 <= tokens.avg <= _MANY_TOKENS:
+    if tokens.avg is not None and not 0 <= tokens.avg <= _MANY_TOKENS:
         why = f"output_sequence_lengths says {tokens.avg:.4g} tokens a sample, which cannot be: not used"
-        notes, tokens = [*notes, why], None
-    tokens = tokens if tokens is not None and tokens.n == counts.completed else None
+        notes, tokens = [*notes, why], _Block()
+    if tokens.n != counts.completed:
+        tokens = _Block()
     sha = f" ({summary.git_sha})" if summary.git_sha else ""
     return Told(
         format=f"{NAME} {kind}",
@@ -222,8 +223,8 @@ def _told(source: Source, summary: _Summary, kind: str, evidence: Evidence, coun
         hardware=digest.text("node_config"),
         load=point,
         date=digest.text("run_date"),
-        output_tokens=tokens.total if tokens is not None else None,
-        fewest_tokens=tokens.min if tokens is not None else None,
+        output_tokens=tokens.total,
+        lengths=ladder(tokens.percentiles.items(), low=tokens.min),
         stream_with="run with model_params.streaming on",
         stated={metric: block.summary for metric, block in summary.blocks.items()},
         method=METHOD,

@@ -23,6 +23,7 @@ RULES: Mapping[str, Rule] = {
     "counts": counting.counts_agree,
     "duration": counting.duration,
     "lost rows": counting.nothing_lost,
+    "hidden failures": counting.failures_hidden,
     "retries": counting.retried,
     "tool's verdict": counting.tool_verdict,
     "no tokens": tokens.some_tokens,
@@ -52,6 +53,8 @@ def settle(source: Stored, card: Card, told: Told) -> Run:
     rows = told.evidence if isinstance(told.evidence, Requests) else None
     counts = rows.counts if rows is not None else told.counts or Counts(0, 0, 0)
     total = told.output_tokens
+    if total is None and (mean := told.lengths.mean) is not None and mean >= 0:
+        total = float(round(mean * counts.completed))
     if rows is not None and rows.output_tokens is not None and not tokens.total_is_right(told):
         total = tables.output_total(rows)
     case = Case(source, told.tool or card.TITLE, told, told.evidence, counts, total)

@@ -82,6 +82,16 @@ def nothing_lost(case: Case) -> Iterator[Finding]:
     yield Doubt(Why.LOST_ROWS, ("attempted",), why, requests=missing)
 
 
+def failures_hidden(case: Case) -> Iterator[Finding]:
+    """A failure is a miss of every objective: where some may be in no record, nothing passes without them."""
+    why, at_most = case.told.hides_failures, case.told.hidden_at_most
+    if not why or not case.measured:
+        return
+    yield Doubt(Why.FAILURES_HIDDEN, ("error_rate",), why)
+    yield Doubt(Why.FAILURES_HIDDEN, ("attempted",), why, at_most)
+    yield why
+
+
 def retried(case: Case) -> Iterator[Finding]:
     """A failed attempt that was repeated inside a request is in no error rate; unknown is not none."""
     retries = case.told.retries

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...model import Bools, Doubt, Floats, Histogram, Requests, Status, Why
-from .. import tables
+from .. import ladders, tables
 from ..told import Told
 from .case import AGAIN, EVERY, Case, Finding, Marked
 
@@ -38,7 +38,7 @@ def some_tokens(case: Case) -> Iterator[Finding]:
     if tokens is not None and case.rows is None and tokens < completed:
         what = f"{tokens:,.0f} output tokens of {completed:,} completed requests: some made none"
         yield Doubt(Why.NO_TOKENS, EVERY, NO_TOKENS.format(what if tokens else "no output token was made"))
-    elif case.rows is None and case.told.fewest_tokens == 0:
+    elif case.rows is None and ladders.least(case.told.lengths) == 0:
         what = "the shortest answer has no output token: some of the completed requests made none"
         yield Doubt(Why.NO_TOKENS, ("attempted", "error_rate"), NO_TOKENS.format(what))
     elif tokens is None and not _token_seen(case):

@@ -128,7 +128,7 @@ def report(source: Source) -> Told:
         if key in part and part.any(key) is not None
     }
     stated = {metric: summary for metric, summary in stated.items() if summary.percentiles}
-    total_ms, mean_tokens = perf.number("total_latency_ms"), info.number("avg_output_length")
+    total_ms = perf.number("total_latency_ms")
     in_flight = info.number("avg_num_concurrent_requests")
     return Told(
         format="trtllm-bench report",
@@ -140,7 +140,7 @@ def report(source: Source) -> Told:
         model=engine.text("model"),
         hardware=_hardware(doc),
         duration_s=total_ms / 1000 if total_ms is not None else None,
-        output_tokens=mean_tokens * number if mean_tokens is not None else None,
+        lengths=Summary(mean=info.number("avg_output_length")),
         streamed=streamed,
         stream_with=_STREAM,
         definitions=_DEFINITIONS,

@@ -64,3 +64,4 @@ class Form(Struct, frozen=True):
     cannot: Mapping[str, str] = field(default_factory=dict)  # rule -> why this format cannot show it
     alone: tuple[Alone, ...] = ()  # what tests/readers/test_less.py leaves alone
     attempted: str | None = None  # evidence.attempted of the policy: the gateway's counter of requests
+    proves: bool = True  # False: the healthy run cannot pass either, because a failure has no record

@@ -116,6 +116,7 @@ KINDS = {
             **NONE,
             "cut rows": "keeps neither chunks nor texts",
         },
+        proves=False,
     ),
     "multi-turn": Form(
         write("metrics_client_metrics.csv", milliseconds),
@@ -143,5 +144,6 @@ KINDS = {
                 ("not streamed: by its command",),
             ),
         ),
+        proves=False,
     ),
 }

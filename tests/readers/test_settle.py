@@ -1,0 +1,69 @@
+"""Rules of settle by what a reader tells, whatever its tool."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gate.evaluate import evaluate
+from gate.model import Aggregate, Counts, Evidence, Requests, Run, Summary, Verdict, Why
+from gate.readers import generic
+from gate.readers.settle import settle
+from gate.readers.source import Source
+from gate.readers.told import Told
+from tests.runs import error_rate, goodput, latency, make_policy, make_requests
+
+N = 200
+LADDER = Summary(((50.0, 0.5), (99.0, 0.6)), 0.5, 0.4, 0.7, N)
+ROWS = make_requests([0.1 + number / 1e4 for number in range(N)], [0.5 + number / 1e4 for number in range(N)])
+STATISTICS = Aggregate({"ttft": LADDER, "e2e": LADDER})
+POLICY = make_policy(
+    latency("e2e", 50, 2.0), goodput(0.9), error_rate(0.5), bounds={"e2e": 2.0}, evidence={"decide": "point"}
+)
+ALL = {"e2e.p50", "goodput", "error_rate"}
+
+
+def settled(tmp_path: Path, evidence: Evidence, **facts: object) -> Run:
+    path = tmp_path / "result.jsonl"
+    path.write_text('{"e2e_s": 1}\n', encoding="utf-8")
+    counts = None if isinstance(evidence, Requests) else Counts(N, N, 0)
+    told = Told(format="f", evidence=evidence, retries=0, counts=counts, **facts)  # type: ignore[arg-type]
+    return settle(Source(path, str(path)), generic, told)
+
+
+def passed(run: Run) -> set[str]:
+    report = evaluate(POLICY, [run], date(2026, 12, 1))
+    return {check.id for check in report.checks if check.verdict is Verdict.PASS}
+
+
+@pytest.mark.parametrize("evidence", [ROWS, STATISTICS])
+def test_nothing_passes_where_a_failure_may_have_no_record(tmp_path: Path, evidence: Evidence) -> None:
+    healthy = settled(tmp_path, evidence, output_tokens=100.0 * N)
+    assert passed(healthy) == ALL
+    run = settled(tmp_path, evidence, output_tokens=100.0 * N, hides_failures="why; what next")
+    assert not passed(run)
+    assert {doubt.code for doubt in run.doubts if "attempted" in doubt.of} == {Why.FAILURES_HIDDEN}
+    assert "why; what next" in run.notes
+
+
+@pytest.mark.parametrize("evidence", [ROWS, STATISTICS])
+def test_failures_without_a_record_are_misses_as_many_as_there_may_be(
+    tmp_path: Path, evidence: Evidence
+) -> None:
+    # 200 of 220 are 91 %, of 230 87 %; the median stands until half are missing.
+    for most, stands in ((20, {"e2e.p50", "goodput"}), (30, {"e2e.p50"}), (201, set())):
+        facts = {"output_tokens": 100.0 * N, "hides_failures": "why; next", "hidden_at_most": most}
+        assert passed(settled(tmp_path, evidence, **facts)) == stands
+
+
+@pytest.mark.parametrize("lengths", [Summary((), 20.0, 0.0), Summary(((25.0, 0.0), (50.0, 40.0)), 20.0)])
+def test_an_answer_without_a_token_shows_in_any_statistic_of_the_lengths(
+    tmp_path: Path, lengths: Summary
+) -> None:
+    run = settled(tmp_path, STATISTICS, lengths=lengths)
+    assert run.total_output_tokens == 20.0 * N
+    doubt = run.doubt("attempted")
+    assert doubt is not None
+    assert doubt.code is Why.NO_TOKENS
