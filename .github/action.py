@@ -6,9 +6,12 @@ exit code is that of `check`; nothing after it changes it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -37,6 +40,14 @@ FILES = {
 }  # input -> option
 COMMENT_MODES = ("on-change", "always", "never")
 SLO_GATE = (sys.executable, "-I", "-m", "gate")
+ARTIFACT = {
+    "report-json": "report.json",
+    "junit": "junit.xml",
+    "markdown": "report.md",
+    "html": "report.html",
+    "sarif": "report.sarif",
+}  # input -> its name in the artifact
+NO_REPORT = {"verdict": "error"}
 USAGE = 2
 COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -117,9 +128,13 @@ def prepare(files: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def there(path: str) -> bool:
-    """Whether a file was written; pathlib raises for a name that no file can have."""
-    return os.path.isfile(path)  # noqa: PTH113
+def stamp(path: str) -> tuple[int, ...] | None:
+    """What another writing changes of a file; None where there is none, or no name that a file can have."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def tell(report: str, mode: str, token: str) -> dict[str, str]:
@@ -159,7 +174,8 @@ def comment_mode() -> str:
     mode, number = one_of("comment", COMMENT_MODES), given("pr-number")
     if number and not (number.isascii() and number.isdecimal() and int(number)):
         raise InputError(f"pr-number is {shown(number)}; write a number, or leave it out")
-    switch("check-run")
+    for name in ("check-run", "upload-artifact"):
+        switch(name)
     event = os.environ.get("GITHUB_EVENT_NAME", "")
     return mode if number or event.startswith(("pull_request", "workflow_run")) else "never"
 
@@ -169,18 +185,33 @@ def read(path: str) -> dict[str, Any]:
     try:
         report = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {"verdict": "error"}
-    return report if isinstance(report, dict) else {"verdict": "error"}
+        return NO_REPORT
+    return report if isinstance(report, dict) else NO_REPORT
+
+
+def artifact(written: Mapping[str, str]) -> dict[str, str]:
+    """Name and folder of the artifact: copies, so that what is uploaded is what was written."""
+    if not BOOLEANS.get(given("upload-artifact")) or not written:
+        return {}
+    folder = Path(given("use"))
+    (folder / "artifact").mkdir()
+    for name, path in written.items():
+        shutil.copyfile(path, folder / "artifact" / ARTIFACT[name])
+    whose = "\n".join([this_job(), *map(given, ("comment-key", "policy", "preset", "profile"))])
+    label = given("comment-key") or given("policy") or given("preset")
+    words = ["slo-gate", os.environ.get("GITHUB_JOB", ""), label]
+    words += [hashlib.sha256(whose.encode()).hexdigest()[:8], folder.name.removeprefix("use-")]
+    parts = (re.sub("[^A-Za-z0-9._]+", "-", word)[-60:].strip("-.") for word in words)
+    return {"artifact-name": "-".join(filter(None, parts)), "artifact-path": str(folder / "artifact")}
 
 
 def outputs(
-    report: Mapping[str, Any], code: int, files: Mapping[str, str], urls: Mapping[str, str]
+    report: Mapping[str, Any], code: int, written: Mapping[str, str], urls: Mapping[str, str]
 ) -> dict[str, str]:
     """The step's outputs; files only where they were written, from the workspace."""
     folder = Path(given("working-directory"))
     fraction = (report.get("goodput") or {}).get("fraction")
     failed = [o["id"] for o in report.get("objectives", ()) if o["verdict"] == "fail" and o["blocks"]]
-    written = {name: str(folder / path) for name, path in files.items() if there(path)}
     return {
         "verdict": report["verdict"],
         "exit-code": str(code),
@@ -189,7 +220,7 @@ def outputs(
         "comment-url": "",
         "check-run-url": "",
         **urls,
-        **{name: written.get(name, "") for name in FILES},
+        **{name: str(folder / written[name]) if name in written else "" for name in FILES},
     }
 
 
@@ -206,6 +237,7 @@ def main() -> int:
     files.setdefault("report-json", "slo-gate-report/report.json")
     token = os.environ.pop("SLO_GATE_TOKEN", "")  # for the comment alone
     os.environ.setdefault("COLUMNS", "120")  # the log of a runner is no terminal
+    before = {path: stamp(path) for path in files.values()}  # of what action.sh has left: it is read
     report, urls = files["report-json"], {}
     try:
         prepare(files)
@@ -219,11 +251,16 @@ def main() -> int:
         print("::error title=slo-gate::Nothing was judged; the log says why.")
         code = USAGE
         mode = "never"
-    if there(report):
+    written = {name: path for name, path in files.items() if stamp(path) not in (None, before[path])}
+    if "report-json" in written:
         urls = tell(report, mode, token)
     else:
         append("GITHUB_STEP_SUMMARY", f"### ERROR (exit {code}, no verdict): the log of this step says why\n")
-    found = outputs(read(report), code, files, urls)
+    found = outputs(read(report) if "report-json" in written else NO_REPORT, code, written, urls)
+    try:
+        found |= artifact(written)
+    except OSError as error:
+        print(f"warning: no artifact is made: {inert(str(error))}. The verdict stands.", file=sys.stderr)
     append("GITHUB_OUTPUT", "".join(f"{name}={' '.join(value.split())}\n" for name, value in found.items()))
     return code
 

@@ -39,12 +39,59 @@ stop() { # message, hint: nothing was judged
   exit 2
 }
 
-forget() { # the report of an earlier run at the path $1: whatever happens now, nobody reads it as of this run
-  local path="$1"
-  path="${path#"${path%%[![:space:]]*}"}"
-  path="${path%"${path##*[![:space:]]}"}"
-  if [ -z "$path" ]; then path="${2:-}"; fi
-  if [ -n "$path" ] && ! rm -f -- "$path" 2>/dev/null; then left="$path"; fi
+trim() { # $1 without white space around it
+  local text="$1"
+  text="${text#"${text%%[![:space:]]*}"}"
+  printf '%s' "${text%"${text##*[![:space:]]}"}"
+}
+
+slashes() { # the path $1 as this shell has it
+  if command -v cygpath >/dev/null; then cygpath -u "$1"; else printf '%s\n' "$1"; fi
+}
+
+link_in() { # the first part of the path $1, below the workspace, that is a link
+  local rest part='' inside=''
+  rest="$(slashes "$1")"
+  case "$rest" in /*) ;; *) rest="$PWD/$rest" ;; esac
+  while [ -n "$rest" ]; do
+    part="${part%/}/${rest%%/*}"
+    if [ -n "$inside" ] && [ -L "$part" ]; then
+      printf '%s\n' "$part"
+      return
+    fi
+    if [ "$part" -ef "$workspace" ]; then inside=yes; fi
+    case "$rest" in */*) rest="${rest#*/}" ;; *) rest='' ;; esac
+  done
+}
+
+no_links() { # a change may have made one where a report is to go
+  local name path link
+  for name in $reports; do
+    path="SLO_GATE_$name"
+    path="${!path}"
+    link="${path:+$(link_in "$path")}"
+    if [ -n "$link" ]; then
+      stop "a report is to go to $path, and ${link#"$workspace"/} is a link" 'a report is written through no link: name another file, or remove the link'
+    fi
+  done
+}
+
+is_read() { # whether the file $1 is, or may be, one that is judged, and no report of an earlier run
+  local line found above
+  while IFS= read -r line; do
+    line="$(trim "$line")"
+    # shellcheck disable=SC2053 # a glob; ** crosses folders, and may cross none
+    if [[ -n $line && $1 == $line || $line == *'**'* && $PWD/$1 == */$line ]]; then return 0; fi
+    while IFS= read -r found; do
+      above="$PWD/$1"
+      case "$1" in /*) above="$1" ;; esac
+      while [ -n "$above" ]; do # a folder that is read holds it
+        if [ "$above" -ef "$found" ]; then return 0; fi
+        above="${above%/*}"
+      done
+    done < <(compgen -G "$line")
+  done <<<"${SLO_GATE_POLICY:-slo.yaml}"$'\n.slo-gate.yaml\n.github/slo.yaml\n'"${SLO_GATE_RESULTS:-}"$'\n'"${SLO_GATE_BASELINE:-}"
+  return 1
 }
 
 new_enough() {
@@ -94,16 +141,38 @@ private() { # the Python inside the environment $1
   if [ -x "$1/bin/python" ]; then echo "$1/bin/python"; else echo "$1/Scripts/python.exe"; fi
 }
 
+reports='REPORT_JSON JUNIT MARKDOWN HTML SARIF'
+workspace="$(slashes "${GITHUB_WORKSPACE:-$PWD}")"
 if [ -n "${SLO_GATE_WORKING_DIRECTORY:-}" ]; then
   cd -- "$SLO_GATE_WORKING_DIRECTORY" 2>/dev/null ||
     stop "working-directory is \"$SLO_GATE_WORKING_DIRECTORY\", which is no folder" 'name one from the workspace'
 fi
+
+# Each use in a job has its own folder: the runner empties RUNNER_TEMP before a job.
+base="${RUNNER_TEMP:-$(mktemp -d)}/slo-gate"
+number=1
+mkdir -p "$base" 2>/dev/null || true
+until mkdir "$base/use-$number" 2>/dev/null; do
+  if [ ! -d "$base/use-$number" ]; then stop "no folder can be made in ${base%/*}" 'free some space, or set RUNNER_TEMP to a folder'; fi
+  number=$((number + 1))
+done
+export SLO_GATE_USE="$base/use-$number"
+for name in $reports; do
+  variable="SLO_GATE_$name"
+  path="$(trim "${!variable:-}")"
+  if [ "$name" = REPORT_JSON ]; then path="${path:-slo-gate-report/report.json}"; fi
+  if [ "$number" -gt 1 ]; then
+    case "${path#./}" in slo-gate-report/*) path="slo-gate-report-$number/${path#*slo-gate-report/}" ;; esac
+  fi
+  export "$variable=$path"
+done
+no_links
 left=''
-forget "${SLO_GATE_REPORT_JSON:-}" slo-gate-report/report.json
-forget "${SLO_GATE_JUNIT:-}"
-forget "${SLO_GATE_MARKDOWN:-}"
-forget "${SLO_GATE_HTML:-}"
-forget "${SLO_GATE_SARIF:-}"
+for name in $reports; do # those of an earlier run go: whatever happens now, nobody reads them as of this one
+  variable="SLO_GATE_$name"
+  path="${!variable}"
+  if [ -n "$path" ] && ! is_read "$path" && ! rm -f -- "$path" 2>/dev/null; then left="$path"; fi
+done
 if [ -n "$left" ]; then stop "there is no room for a report at $left" 'name a file, not a folder'; fi
 
 case "$SLO_GATE_EXTRA" in
@@ -121,13 +190,11 @@ case "$version" in
     what="$(cd "$(dirname "$version")" && pwd)/${version##*/}$extra"
     ;;
 esac
-base="${RUNNER_TEMP:-$(mktemp -d)}/slo-gate"
 venv="$base/$(printf '%s|%s' "$what" "$SLO_GATE_PYTHON" | cksum | tr ' ' '-')"
 hint='behind a firewall set PIP_INDEX_URL, or PIP_NO_INDEX and PIP_FIND_LINKS with a folder of wheels'
 
 if [ ! -f "$venv/ready" ]; then # a second use in this job has it already
   rm -rf -- "$venv"
-  mkdir -p "$base"
   if python="$(find_python)"; then
     if "$python" -I -m venv "$venv" >"$base/venv.log" 2>&1; then
       pip=("$(private "$venv")" -I -m pip)
@@ -150,4 +217,5 @@ if [ ! -f "$venv/ready" ]; then # a second use in this job has it already
   fi
   touch "$venv/ready"
 fi
+no_links # an installation takes a while
 SLO_GATE_TOKEN="$token" exec "$(private "$venv")" -I "$SLO_GATE_SOURCE/.github/action.py"

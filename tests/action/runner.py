@@ -26,6 +26,8 @@ ACTION = (
     "README.md",
     "LICENSE",
 )
+# What act takes instead of github.com's: it fetches all that an Action uses, also where it is not run.
+(UPLOAD,) = re.findall(r"uses: (actions/upload-artifact@[0-9a-f]{40}) # v", (ROOT / "action.yml").read_text())
 CHECKOUT = {"uses": "actions/checkout@v4"}
 
 
@@ -113,7 +115,8 @@ def act(
     request = {"number": 7, "head": {"sha": SHA}, "base": base}
     told = {"pull_request": request} if payload is None else payload
     (out / "event.json").write_text(json.dumps(told))
-    known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1", **env}
+    known = {"GITHUB_API_URL": api, "GITHUB_REPOSITORY": "owner/repo", "no_proxy": "127.0.0.1"}
+    known |= {"ARTIFACTS": str(out / "artifacts"), **env}
     words = [
         str(Path(sys.executable).parent / "act"),
         event,
@@ -123,6 +126,7 @@ def act(
         str(out / "event.json"),
     ]
     words += [word for name, value in known.items() for word in ("--env", f"{name}={value}")]
+    words += ["--local-repository", f"{UPLOAD}={Path(__file__).parent / 'upload-artifact'}"]
     words += ["-s", f"GITHUB_TOKEN={TOKEN}", "--insecure-secrets", "--action-cache-path", str(out / "cache")]
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "SLO_GATE_"))

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pytest_httpserver import HTTPServer
 
-from tests.action.runner import Ran, act, commit, repository, rows
+from tests.action.runner import UPLOAD, Ran, act, commit, repository, rows
 from tests.conftest import ROOT
 from tests.emit.reports import HOSTILE
 from tests.publish.forges import TOKEN, FakeGitHub, reply, times
@@ -36,8 +36,8 @@ def use(name: str, **inputs: str) -> dict[str, Any]:
 
 
 STEPS = [
-    use("pass", results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n"),
-    use("fail", results="results/bad.jsonl", set="model=m\nhardware=8xH100"),
+    use("pass", results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n", upload_artifact="true"),
+    use("fail", results="results/bad.jsonl", set="model=m\nhardware=8xH100", upload_artifact="true"),
     use("inconclusive", policy="prove.yaml"),
     use("broken", results="results/cut.json"),
     use("nothing", results="results/none-*.json"),
@@ -113,7 +113,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, github: FakeGitHub, kept: Path
     folder = prepared(tmp_path_factory.mktemp("action") / "repo")
     # Where the job's own steps install is nothing to the Action.
     pip = {"PIP_USER": "1", "PIP_TARGET": str(kept / "target"), "PIP_REQUIRE_VIRTUALENV": "1"}
-    return act(folder, STEPS, api=github.url, OUT=str(kept), **pip)
+    return act(folder, STEPS, api=github.url, OUT=str(kept), ARTIFACTS="/dev/null", **pip)
 
 
 CASES = [
@@ -176,6 +176,13 @@ def test_a_working_directory_is_where_paths_are_and_the_policy_keeps_its_place(
     assert 'working-directory is "services/none", which is no folder' in ran.part("elsewhere")
     assert "### ERROR (exit 2, no verdict)" in ran.part("elsewhere").split("Summary - ")[1]
     assert 'pr-number is "7; rm"' in ran.part("number")
+
+
+def test_a_verdict_stands_where_its_artifact_cannot_be_kept(ran: Ran) -> None:
+    for name in ("pass", "fail"):  # whose outcomes are those of their verdicts
+        assert ran.outputs(name)["artifact-name"].startswith(f"slo-gate-gate-{name}-")
+        assert ran.outputs(name).get("artifact-url", "") == ""
+    assert "mkdir: cannot create directory" in ran.part("pass")
 
 
 def test_pip_s_settings_of_the_job_are_not_the_action_s(ran: Ran, kept: Path) -> None:
@@ -399,6 +406,41 @@ def test_jobs_of_a_matrix_and_policies_of_a_monorepo_have_a_comment_each_unasked
     assert forge.writes() == ["POST"] * 4
 
 
+def test_each_use_in_a_job_and_a_matrix_has_its_own_reports_and_artifact(
+    tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    folder = prepared(tmp_path / "repo")
+    plain = {"report_json": "", "junit": "slo-gate-report/junit.xml", "markdown": "./slo-gate-report/m.md"}
+    steps = [
+        use("red", results=BAD_ROWS, upload_artifact="true", **plain),
+        use("green", upload_artifact="TRUE", comment_key='a: b/c|*?<>"', **plain),
+        use("off", **plain),
+    ]
+    del steps[0]["with"]["comment-key"]
+    strategy = {"max-parallel": 1, "matrix": {"gpu": ["h100", "a100"]}}
+    done = act(folder, steps, api=FakeGitHub(httpserver).url, strategy=strategy)
+    for number, step, verdict in ((1, "red", "fail"), (2, "green", "pass"), (3, "off", "pass")):
+        out = done.outputs(step)
+        path = "slo-gate-report" if number == 1 else f"slo-gate-report-{number}"
+        assert [out[name] for name in FILES] == [
+            f"{path}/{name}" for name in ("report.json", "junit.xml", "m.md")
+        ]
+        assert (out["verdict"], done.steps[step]["outcome"]) == (
+            verdict,
+            "failure" if number == 1 else "success",
+        )
+        assert f"Summary - ### {verdict.upper()} chat" in done.part(step)
+    assert done.outputs("off").get("artifact-name", "") == ""
+    kept = {path.name: path for path in (tmp_path / "out" / "artifacts").iterdir()}
+    assert len(kept) == 4
+    for step, verdict in {"red": "fail", "green": "pass"}.items():
+        name = done.outputs(step)["artifact-name"]  # of the last leg
+        assert done.outputs(step)["artifact-url"] == f"https://forge/artifacts/{name}"
+        assert sorted(path.name for path in kept[name].iterdir()) == ["junit.xml", "report.json", "report.md"]
+        assert json.loads((kept[name] / "report.json").read_text(encoding="utf-8"))["verdict"] == verdict
+        assert name.startswith("slo-gate-gate-")
+
+
 def bare_path(folder: Path) -> str:
     """A PATH with a shell's usual programs and no Python."""
     folder.mkdir()
@@ -453,7 +495,7 @@ def test_a_python_that_is_named_and_too_old_is_an_error(tmp_path: Path, httpserv
     assert 'python is "python2.7", which is no Python 3.10 or newer' in done.part("gate")
 
 
-def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
+def test_the_action_has_every_input_and_output_and_one_other_action() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     assert {
         "policy",
@@ -471,16 +513,26 @@ def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
     }
     assert set(action["outputs"]) == {
         *("verdict", "exit-code", "goodput", "failed-objectives", "comment-url"),
-        *("report-json", "junit", "markdown", "html", "sarif", "check-run-url"),
+        *(
+            "report-json",
+            "junit",
+            "markdown",
+            "html",
+            "sarif",
+            "check-run-url",
+            "artifact-name",
+            "artifact-url",
+        ),
     }
-    for step in action["runs"]["steps"]:
-        assert "uses" not in step
-        assert "${{" not in step["run"]
+    gate, upload = action["runs"]["steps"]
+    assert "uses" not in gate
+    assert "${{" not in gate["run"]
+    assert upload["uses"] == UPLOAD
 
 
 def test_every_input_reaches_the_script_and_no_other() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    (step,) = action["runs"]["steps"]
+    step = action["runs"]["steps"][0]
     read = {name for name in step["env"] if name not in ("SLO_GATE_SOURCE", "SLO_GATE_TOKEN")}
     assert read == {
         "SLO_GATE_" + name.upper().replace("-", "_") for name in action["inputs"] if name != "github-token"
@@ -507,14 +559,18 @@ REPORTS = {"REPORT_JSON": "r.json", "JUNIT": "  j.xml\n", "MARKDOWN": "sub/m m.m
 BAD = "x\n::error title=pwn::pwned ###[error]pwned \x1b[31m"
 
 
-def step(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """The one step of the Action, where it ends before anything is installed, on top of old reports."""
+def step(folder: Path, *, old: bool = True, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """The first step of the Action, where it ends before anything is installed, on top of old reports."""
     (folder / "sub").mkdir(exist_ok=True)
-    for name in REPORTS.values():
+    for name in REPORTS.values() if old else ():
         (folder / name.strip()).write_text("PASS", encoding="utf-8")
     known = {"SOURCE": str(ROOT), "EXTRA": "", "PYTHON": "", **REPORTS, **inputs}
-    env = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder / "temp"), "GITHUB_OUTPUT": "out.txt"}
-    env |= {"GITHUB_STEP_SUMMARY": str(folder / "summary")}
+    env = {
+        "PATH": os.environ["PATH"],
+        "RUNNER_TEMP": str(folder / "temp"),
+        "GITHUB_OUTPUT": str(folder / "out.txt"),
+    }
+    env |= {"GITHUB_STEP_SUMMARY": str(folder / "summary"), "GITHUB_WORKSPACE": str(folder)}
     env |= {f"SLO_GATE_{name}": value for name, value in known.items()}
     return subprocess.run(
         ["bash", ROOT / ".github" / "action.sh"],
@@ -557,6 +613,95 @@ def test_a_report_path_that_is_a_folder_is_an_error_and_the_other_old_reports_go
     assert "there is no room for a report at sub" in done.stderr
     assert not (tmp_path / "j.xml").exists()
     assert (tmp_path / "sub").is_dir()
+
+
+# Where a change may put a link: (link, its target, working directory, report).
+LINKS = [
+    ("r.json", "../outside/kept", "", "r.json"),
+    ("r.json", "../outside/none", "", "./r.json"),  # to nothing, which writing would make
+    ("r.json", "sub/j.xml", "", "r.json"),  # inside, on what may be read
+    ("slo-gate-report", "../outside", "", ""),
+    ("slo-gate-report", "../outside", "", "slo-gate-report/x/y/r.json"),
+    ("sub/a", "../../outside", "", "sub/a/r.json"),
+    ("sub/a", "../../outside", "", "sub//a/kept"),
+    ("sub/a", "../../outside", "", "sub/../sub/a/../outside/kept"),
+    ("sub/a", "../../outside", "", "{}/sub/a/kept"),
+    ("sub/a", "../../outside", "", "../repo/sub/a/kept"),
+    ("work", "../outside", "work", "kept"),
+    ("sub/work", "../../outside", "sub/work", ""),
+    ("sub/::error::x", "../../outside", "", "sub/::error::x/kept"),
+]
+
+
+@pytest.mark.parametrize(("link", "target", "work", "report"), LINKS)
+@pytest.mark.parametrize("name", ["REPORT_JSON", "JUNIT", "MARKDOWN", "HTML", "SARIF"])
+def test_no_report_is_written_or_removed_through_a_link(
+    name: str, link: str, target: str, work: str, report: str, tmp_path: Path
+) -> None:
+    folder, outside = tmp_path / "repo", tmp_path / "outside"
+    (folder / "sub").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "kept").write_text("kept", encoding="utf-8")
+    (folder / link).unlink(missing_ok=True)
+    (folder / link).symlink_to(target)
+    path = report.format(folder) or "slo-gate-report/report.json"
+    files = {**dict.fromkeys(REPORTS, ""), "REPORT_JSON": "first.json", name: path}
+    done = step(folder, WORKING_DIRECTORY=work, old=False, **files)
+    assert done.returncode == 2, done.stderr
+    assert "is a link\nhint: a report is written through no link" in done.stderr
+    assert obeyed(done) == [OURS]
+    assert [(one.name, one.read_text(encoding="utf-8")) for one in outside.iterdir()] == [("kept", "kept")]
+    assert (folder / link).is_symlink()
+    assert "verdict=error" in (folder / "out.txt").read_text(encoding="utf-8")
+
+
+def test_a_link_that_is_made_during_the_installation_is_found(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    made = 'for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python"; ln -s / slo-gate-report'
+    python.write_text(f'#!/bin/sh\ncase "$*" in *"-m venv"*) {made} ;; esac\n', encoding="utf-8")
+    python.chmod(0o755)
+    files = {**dict.fromkeys(REPORTS, ""), "PYTHON": str(python)}
+    done = step(tmp_path, old=False, **files)
+    assert (done.returncode, "slo-gate-report is a link" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_workspace_that_is_reached_through_a_link_is_a_workspace(tmp_path: Path) -> None:
+    (tmp_path / "real" / "sub").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to("real")
+    done = step(tmp_path / "linked", EXTRA=BAD)
+    assert "extra holds more than names" in done.stderr
+    (tmp_path / "real" / "sub" / "a").symlink_to("/")
+    done = step(tmp_path / "real", old=False, REPORT_JSON=f"{tmp_path}/linked/sub/a/r.json")
+    assert "sub/a is a link" in done.stderr
+
+
+READ = {
+    "RESULTS": [
+        "r.json",
+        "./r.json",
+        "*.json",
+        "**/r.json",
+        ".",
+        "x.json\n  r.json  ",
+        "../repo",
+        "{}/r.json",
+    ],
+    "BASELINE": ["r.json", "*.json"],
+    "POLICY": ["r.json", "sub/../r.json"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, many in READ.items() for value in many])
+@pytest.mark.parametrize("report", ["r.json", "./r.json", "{}/r.json"])
+def test_what_is_read_is_not_removed_as_the_report_of_an_earlier_run(
+    report: str, name: str, value: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    inputs = {name: value.format(folder), "REPORT_JSON": report.format(folder)}
+    done = step(folder, EXTRA=BAD, **inputs)
+    assert done.returncode == 2
+    assert (folder / "r.json").read_text(encoding="utf-8") == "PASS"
 
 
 @pytest.mark.parametrize("name", ["COMMENT", "REPORT_ONLY", "SAME_SESSION", "POLICY_FROM", "MARKDOWN"])
