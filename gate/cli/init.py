@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import quantity
+from ._shared import quantity, read_results, reading_options
 
 if TYPE_CHECKING:
-    from ..model import Run
+    from ..model import Load, Run
     from ..recipe.init import Answers, Lengths
 
 _LAW = "MEAN[:STDDEV]"
@@ -41,8 +42,9 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
     "results",
     multiple=True,
     metavar="FILE",
-    help="Suggest bounds from these results, with headroom.",
+    help="Suggest bounds from these results, with headroom, and the sizes that they have.",
 )
+@reading_options
 @click.option(
     "-o",
     "--output",
@@ -61,7 +63,8 @@ def command(**options: Any) -> int:
         )
     if not options["interaction"] or not _given(options):
         _ask(options)
-    text = _text(options)
+    answers = _answers(options)
+    text = _text(answers, path)
     if path == "-":
         click.echo(text, nl=False)
         return Exit.PASS
@@ -69,12 +72,29 @@ def command(**options: Any) -> int:
         Path(path).write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", path, "name another file") from None
-    show(
-        f"wrote {path}, with the profiles pr, nightly and release",
-        f"next: slo-gate recipe --policy {shlex.quote(path)} --profile pr --for vllm",
+    source = (
+        f" from {answers.measured.runs} run{'s' * (answers.measured.runs > 1)}" if answers.measured else ""
     )
+    at = f" at {answers.target}" if answers.load else ""
+    profiles = "with the profiles pr (default), nightly and release"
+    show(f"wrote {path} for {answers.interaction}{source}{at}, {profiles}")
+    if answers.left_out:
+        show(f"not in these files, so without a bound: {', '.join(answers.left_out).upper()}")
+    show(f"next: {shlex.join(_next(answers, options))}")
     return Exit.PASS
 
+
+def _next(answers: Answers, options: dict[str, Any]) -> list[str]:
+    """The command that comes now: to judge the results, or to get a benchmark first."""
+    policy = [] if options["output"] == "slo.yaml" else ["--policy", options["output"]]
+    if answers.load and not answers.measured:
+        return ["slo-gate", "recipe", *policy, "--for", "vllm"]
+    words = [word for key, name in _READING.items() for value in options[key] for word in (name, value)]
+    tool = ["--tool", options["tool"]] if options["tool"] else []
+    return ["slo-gate", "check", *(options["results"] or ["RESULTS"]), *policy, *tool, *words]
+
+
+_READING = {"stated": "--set", "columns": "--map"}
 
 # ---- answers ------------------------------------------------------------------------------
 
@@ -87,10 +107,10 @@ def _given(options: dict[str, Any]) -> bool:
 def _ask(options: dict[str, Any]) -> None:
     """Questions for what no option says; an empty answer leaves it open. Raises UsageError off a terminal."""
     if not sys.stdin.isatty():
-        if options["interaction"]:
-            return  # the one thing that cannot be left open
-        hint = f"add --for: one of {', '.join(_FOR)}"
-        raise UsageError("what users do is not said, and there is nobody to ask: no SLO is made up", "", hint)
+        if options["interaction"] or options["results"]:
+            return  # the one thing that cannot be left open, unless the bounds are measured ones
+        hint = f"add --for with one of {', '.join(_FOR)}; it decides which bounds are written"
+        raise UsageError("--for is missing, and there is no terminal to ask on", "", hint)
     if not options["interaction"]:
         options["interaction"] = click.prompt("What do users do with it", type=click.Choice(_FOR), err=True)
     if _given(options):
@@ -125,13 +145,12 @@ def _answer(key: str, text: str) -> object:
     return text
 
 
-def _text(options: dict[str, Any]) -> str:
-    from .. import policy
+def _answers(options: dict[str, Any]) -> Answers:
     from .._schemas import load
-    from ..recipe.init import Answers, policy_text
+    from ..recipe.init import Answers
 
     answers = Answers(
-        interaction=options["interaction"],
+        interaction=options["interaction"] or "chat",
         schema=load("policy")["$id"],
         model=options["model"],
         hardware=options["hardware"],
@@ -139,10 +158,15 @@ def _text(options: dict[str, Any]) -> str:
         input_tokens=_lengths(options, "input_tokens"),
         output_tokens=_lengths(options, "output_tokens"),
     )
-    if options["results"]:
-        answers = _from_results(answers, options["results"])
+    return _from_results(answers, options) if options["results"] else answers
+
+
+def _text(answers: Answers, path: str) -> str:
+    from .. import policy
+    from ..recipe.init import policy_text
+
     text = policy_text(answers)
-    policy.parse(text.encode(), options["output"], profile="pr")  # every profile is checked
+    policy.parse(text.encode(), path)  # every profile is checked
     return text
 
 
@@ -186,32 +210,50 @@ def _lengths(options: dict[str, Any], key: str) -> Lengths | None:
 # ---- from results ---------------------------------------------------------------------------
 
 
-def _from_results(answers: Answers, names: Sequence[str]) -> Answers:
+def _from_results(answers: Answers, options: dict[str, Any]) -> Answers:
     """What the files say where no option did, and bounds above what they measured."""
     from datetime import date
 
     from msgspec.structs import replace
 
-    from .. import policy, readers
+    from .. import policy
     from ..evaluate import evaluate
+    from ..model import METRICS, Kind
     from ..recipe.init import lengths, measured, policy_text
 
-    runs = readers.read(names).runs
-    answers = replace(answers, load=answers.load or _only_load(runs, names))
+    names = ", ".join(options["results"])
+    runs = read_results(options, "").runs
+    if answers.load and all(run.load is None for run in runs) and not options["stated"]:
+        # A file that does not say its load is of the one that is named: `check` is told so too.
+        kind, value = answers.load
+        options["stated"] = (
+            f"request_rate={value:g}/s" if kind == "request_rate" else f"concurrency={answers.slots}",
+        )
+        runs = read_results(options, "").runs
+    answers = replace(answers, load=answers.load or _main_load(runs, names))
+    if not options["interaction"] and all(run.doubt("ttft") for run in runs):
+        answers = replace(answers, interaction="one-shot")
     first = policy.parse(policy_text(answers).encode(), "init", profile="nightly")
     report = evaluate(first, runs, date.today())
     judged = [run for run, shown in zip(runs, report.runs, strict=True) if shown.at_target]
     if not judged:
-        raise UsageError(f"no run at {first.workload.target}", ", ".join(names), "name a load the files hold")
-    attempted = sum(shown.counts.attempted for shown in report.runs if shown.at_target and shown.counts)
-    found = measured(
-        first.objectives, report.checks, attempted, f"{', '.join(names)}, at {first.workload.target}"
-    )
+        held = ", ".join(sorted({str(run.load or "a load that is not stated") for run in runs}))
+        hint = "leave out the load, or name one that they have"
+        raise UsageError(f"no run is at {first.workload.target}; the results are at {held}", names, hint)
+    sizes = [shown.counts.attempted for shown in report.runs if shown.at_target and shown.counts]
+    at = f", at {first.workload.target}" if first.workload.target else ""
+    found = measured(first.objectives, report.checks, sizes, f"{names}{at}")
     if not found.observed_s:
-        hint = "pass files with one row a request, such as those of --save-detailed"
-        raise UsageError("no percentile that this policy bounds can be read", ", ".join(names), hint)
+        why = next((f": {doubt.why}" for run in judged if (doubt := run.doubt("e2e"))), "")
+        hint = "pass files with one row a request, such as those of vLLM's --save-detailed"
+        raise UsageError(f"no percentile that a policy could bound can be read{why}", names, hint)
+    absent = {one.metric for one in first.objectives if one.kind is Kind.LATENCY}
+    absent -= {name.partition(".")[0] for name in found.observed_s}
+    absent |= {metric for metric in METRICS if all(run.doubt(metric) for run in judged)}
     return replace(
         answers,
+        versioned=all(run.tool_version for run in judged),
+        left_out=() if options["interaction"] else tuple(sorted(absent)),
         model=answers.model or _same(judged, "model"),
         hardware=answers.hardware or _same(judged, "hardware"),
         input_tokens=answers.input_tokens or lengths(judged, "input_tokens"),
@@ -220,19 +262,23 @@ def _from_results(answers: Answers, names: Sequence[str]) -> Answers:
     )
 
 
-def _only_load(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, float]:
-    loads = {
-        str(run.load): run.load for run in runs if run.load and not run.load.burst and not run.load.production
-    }
-    if len(loads) == 1:
-        (load,) = loads.values()
-        if load.concurrency is not None:
-            return "concurrency", float(load.concurrency)
-        if load.request_rate is not None:
-            return "request_rate", load.request_rate
-    said = f"hold {len(loads)} loads: {', '.join(sorted(loads))}" if loads else "do not say their load"
-    hint = "name the target with --concurrency or --request-rate"
-    raise UsageError(f"the results {said}", ", ".join(names), hint)
+def _main_load(runs: Sequence[Run], names: str) -> tuple[str, float] | None:
+    """The load with the most runs, as the target of a sweep has; None where the files name none."""
+    loads = Counter(run.load for run in runs)
+    (most, number), *others = loads.most_common()
+    if others and others[0][1] == number:
+        said = ", ".join(sorted(str(load or "a load that is not stated") for load in loads))
+        hint = "name the target with --concurrency N or --request-rate N/s"
+        raise UsageError(f"the results have {len(loads)} loads: {said}", names, hint)
+    return _as_answer(most)
+
+
+def _as_answer(load: Load | None) -> tuple[str, float] | None:
+    if load is None or load.burst or load.production:
+        return None
+    if load.concurrency is not None:
+        return "concurrency", float(load.concurrency)
+    return "request_rate", float(load.request_rate or 0)
 
 
 def _same(runs: Sequence[Run], fact: str) -> str | None:

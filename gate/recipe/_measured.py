@@ -29,13 +29,16 @@ def lengths(runs: Sequence[Run], column: str) -> Lengths | None:
 
 
 def measured(
-    objectives: Sequence[Objective], checks: Sequence[Check], requests: int, source: str
+    objectives: Sequence[Objective], checks: Sequence[Check], attempted: Sequence[int], source: str
 ) -> Measured:
-    """The observed percentile of each latency objective; one that failures push out of reach is left out."""
+    """The observed percentile of each latency objective; one that failures push out of reach is left out.
+
+    `attempted` are the requests of each run.
+    """
     asked = {one.id for one in objectives if one.kind is Kind.LATENCY}
     seen = {
         one.id: one.observed
         for one in checks
         if one.id in asked and one.observed is not None and 0 < one.observed < math.inf
     }
-    return Measured(seen, requests, source)
+    return Measured(seen, sum(attempted), source, len(attempted), min(attempted, default=0))

@@ -7,7 +7,7 @@ import math
 from msgspec import Struct
 
 from ..errors import PolicyError
-from ..model import Load, Policy, TokenRule
+from ..model import Level, Load, Policy, TokenRule
 
 SWEEP = (0.25, 0.5, 1.0, 1.5)  # of the target: below it, at it, and where it must not fall off a cliff
 RUNS = 30  # at the target; with the t-correction a PASS of P99 then needs deff <= 22 at 300 requests a run
@@ -91,7 +91,9 @@ def plan(policy: Policy, *, peak: int | None = None) -> Plan:
     target = float(load.concurrency or load.request_rate or 0)
     said = policy.evidence.runs_min or 0
     # A profile states how little it may do; a policy without one promises the full evidence.
-    runs = said if policy.profile and said else max(said, RUNS)
+    runs = (
+        max(said, SWEEP_RUNS * (not _demands(policy, "runs"))) if policy.profile and said else max(said, RUNS)
+    )
     points = [
         Point(
             at := _at(target, share, open_loop),
@@ -137,13 +139,19 @@ def _requests(policy: Policy, load: float, open_loop: bool) -> int:
     """So many that the policy's minimum is left after the warm-up is dropped."""
     slots = 0 if open_loop else int(load)
     unbiased, said = max(SHORT_MIN, SHORT_PER_SLOT * slots), policy.evidence.requests_per_run_min or 0
-    least = max(said, LEAST_REQUESTS if policy.profile and said else unbiased)
+    short = policy.profile and said and _demands(policy, "requests_per_run")
+    least = max(said, LEAST_REQUESTS if short else unbiased)
     drop = policy.evidence.warmup
     if drop != "auto":
         return least + int(drop)
     if not open_loop:
         return least + 2 * slots  # the start-up burst and the ramp-down
     return max(least + OPEN_LOOP_MIN, math.ceil(least / (1 - OPEN_LOOP_SHARE)) + 1)
+
+
+def _demands(policy: Policy, size: str) -> bool:
+    """Whether a size blocks: then it is all that is asked; one that only warns is what there was."""
+    return any(one.id == f"evidence.{size}" and one.level is Level.BLOCK for one in policy.objectives)
 
 
 def _lengths(policy: Policy) -> tuple[Lengths, Lengths]:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from .. import policy, units
 from ..emit.templates import markup, render
@@ -41,6 +41,8 @@ class Measured(Struct, frozen=True):
     observed_s: Mapping[str, float]  # by objective id: the percentile over attempted requests
     requests: int
     source: str  # the files, for people
+    runs: int
+    fewest: int  # requests of the shortest run, after warm-up
 
 
 class Answers(Struct, frozen=True):
@@ -54,7 +56,22 @@ class Answers(Struct, frozen=True):
     input_tokens: Lengths | None = None
     output_tokens: Lengths | None = None
     measured: Measured | None = None
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    versioned: bool = True  # the results state the version of their tool
+    left_out: tuple[str, ...] = ()  # metrics that the results lack
+
+    @property
+    def slots(self) -> int:
+        """Requests in flight at the target; 0 for an open loop or an unknown load."""
+        if self.load is None or self.load[0] == "request_rate":
+            return 0
+        return int(self.load[1]) * (2 if self.load[0] == "peak" else 1)
+
+    @property
+    def target(self) -> str:
+        """The target load in words; empty for none."""
+        if self.load is None:
+            return ""
+        return f"concurrency {self.slots}" if self.slots else f"{self.load[1]:g} req/s"
 
 
 class _Bound(Struct, frozen=True):
@@ -87,13 +104,16 @@ def policy_text(answers: Answers) -> str:
         hint = f"name one of {', '.join(INTERACTIONS)}: what users do decides what is slow"
         raise UsageError(f'no SLO is known for "{printable(answers.interaction)}"', "", hint)
     bounds = _bounds(answers)
+    least = max(SHORT_MIN, SHORT_PER_SLOT * answers.slots)
+    few = _down(answers.measured.fewest) if answers.measured else least
     return render(
         TEMPLATES / "policy.yaml.j2",
         _quoted,
         answers=answers,
         interaction=INTERACTIONS[answers.interaction][1],
         load=_load(answers),
-        least=max(SHORT_MIN, SHORT_PER_SLOT * _slots(answers)),
+        least=least,
+        few=min(few, least),
         bounds=bounds,
         floors={metric: _floor(group) for metric, group in bounds.items()},
         time=_time,
@@ -107,13 +127,6 @@ def _load(answers: Answers) -> str:
         return ""
     kind, value = answers.load
     return f"{kind}: {value:g}" + "/s" * (kind == "request_rate")
-
-
-def _slots(answers: Answers) -> int:
-    """Requests in flight at the target; 0 for an open loop or an unknown load."""
-    if answers.load is None or answers.load[0] == "request_rate":
-        return 0
-    return int(answers.load[1]) * (2 if answers.load[0] == "peak" else 1)
 
 
 def _floor(bounds: Sequence[_Bound]) -> float:
@@ -147,11 +160,15 @@ def _bounds(answers: Answers) -> dict[str, list[_Bound]]:
     """Each percentile of the preset by metric, measured or not, and a P90 beside each P99."""
     name, text = preset_of(answers.interaction)
     lines = text.decode().splitlines()
-    latency = [each for each in policy.parse(text, name).objectives if each.kind is Kind.LATENCY]
+    latency = [
+        each for each in policy.parse(text, name, profile="none").objectives if each.kind is Kind.LATENCY
+    ]
     there = {(each.metric, each.statistic) for each in latency}
     bounds: dict[str, list[_Bound]] = {}
     last: tuple[str, ...] = ()
     for objective in latency:
+        if objective.metric in answers.left_out:
+            continue
         reason = _reason(lines, objective.line)  # one comment may stand above two percentiles: once is enough
         bound = _bound(answers, objective, ("For the reason above.",) if reason == last else reason)
         last = reason
@@ -185,6 +202,12 @@ def _beside(answers: Answers, p99: Objective, bound: _Bound) -> _Bound:
     measured_s = answers.measured.observed_s.get(name) if answers.measured else None
     max_s = bound.max_s if measured_s is None else min(above(measured_s), bound.max_s)
     return _Bound(bound.metric, "p90", max_s, bound.when, Level.INFO, measured_s)
+
+
+def _down(number: int) -> int:
+    """Two digits of a count, not rounded up; at least 1."""
+    step = 10 ** max(len(str(number)) - 2, 0)
+    return max(1, number // step * step)
 
 
 def above(seconds: float) -> float:

@@ -7,6 +7,8 @@ import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +42,7 @@ def test_init_recipe_and_bash_fit_together(slo_gate: Process, tmp_path: Path) ->
 
 
 def test_off_a_terminal_nothing_is_asked_and_no_slo_is_made_up(slo_gate: Process, tmp_path: Path) -> None:
-    for words in ((), ("--peak", "32"), ("--from", str(GOOD), "--concurrency", "16")):
+    for words in ((), ("--peak", "32")):
         done = slo_gate("init", *words, input="chat\n")
         assert done.returncode == 2
         assert "--for" in done.stderr
@@ -155,15 +157,113 @@ def test_the_results_it_was_written_from_do_not_fail_it(slo_gate: Process) -> No
     assert report["verdict"] != "fail"
 
 
-def test_several_loads_need_a_target_that_the_files_hold(slo_gate: Process, tmp_path: Path) -> None:
-    done = slo_gate("init", "--for", "chat", "--from", GOOD)
+def test_of_several_loads_the_one_with_the_most_runs_is_the_target(slo_gate: Process, tmp_path: Path) -> None:
+    assert "at concurrency 16" in slo_gate("init", "--from", GOOD).stdout  # 30 runs, 8 at each of the others
+    assert "concurrency: 16" in (tmp_path / "slo.yaml").read_text()
+    (tmp_path / "slo.yaml").unlink()
+    even = [path for load in ("c004", "c024") for path in sorted(GOOD.glob(f"{load}*"))]
+    done = slo_gate("init", *(word for path in even for word in ("--from", path)))
     assert done.returncode == 2
-    assert "concurrency 4" in done.stderr
-    assert "concurrency 24" in done.stderr
+    assert "2 loads: concurrency 24, concurrency 4" in done.stderr
     other = slo_gate("init", "--for", "chat", "--from", GOOD, "--concurrency", "17")
     assert other.returncode == 2
-    assert "no run at" in other.stderr
+    assert "no run is at concurrency 17; the results are at concurrency 16, concurrency 24" in other.stderr
     assert not (tmp_path / "slo.yaml").exists()
+
+
+def rows(path: Path, text: str, seconds: float = 0.2, failed: int = 0) -> None:
+    """150 requests of a home-made harness, one after another, `text` in its header."""
+    names = text.split(",")
+    lines = [text]
+    for n in range(150):
+        ttft, tokens = 0.1 + 0.0005 * (n % 37), 40 + n % 21
+        cells = {
+            "start_s": f"{n * seconds:.3f}",
+            "ttft_s": f"{ttft:.4f}",
+            "e2e_s": f"{ttft + tokens * 0.01:.4f}",
+            "output_tokens": str(tokens),
+            "input_tokens": str(100 + (n * 7) % 50),
+            "concurrency": "4",
+            "error": "HTTP 500" if n < failed else "",
+        }
+        lines.append(",".join(cells[name] for name in names))
+    path.write_text("\n".join(lines) + "\n")
+
+
+ALL = "start_s,ttft_s,e2e_s,output_tokens,input_tokens,concurrency,error"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ALL, ()),
+        (ALL.replace(",concurrency", ""), ()),
+        (ALL.replace(",concurrency", ""), ("--concurrency", "4")),
+        (ALL.replace(",concurrency", ""), ("--set", "concurrency=4")),
+        (ALL.replace(",error", ""), ()),
+        ("ttft_s,e2e_s,concurrency", ()),
+        ("e2e_s,output_tokens", ("--set", "concurrency=4")),
+    ],
+)
+def test_the_first_run_on_healthy_rows_ends_green_with_the_command_that_init_prints(
+    text: str, words: tuple[str, ...], slo_gate: Process, tmp_path: Path
+) -> None:
+    rows(tmp_path / "r.csv", text)
+    done = slo_gate("init", "--from", "r.csv", *words)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("next: ")]
+    name, *command = shlex.split(line.removeprefix("next: "))
+    assert name == "slo-gate"
+    judged = slo_gate(*command)
+    assert judged.returncode == 0, judged.stdout
+    assert "(profile pr" in judged.stdout.splitlines()[0]
+
+
+def test_rows_that_no_verdict_can_rest_on_are_refused_with_the_reason(
+    slo_gate: Process, tmp_path: Path
+) -> None:
+    rows(tmp_path / "r.csv", "start_s,e2e_s")
+    done = slo_gate("init", "--from", "r.csv")
+    assert done.returncode == 2
+    assert "no percentile that a policy could bound can be read: " in done.stderr
+    assert "token" in done.stderr
+
+
+def test_the_first_run_fails_an_outage_and_a_regression_and_passes_the_good_build(
+    slo_gate: Process, tmp_path: Path
+) -> None:
+    rows(tmp_path / "good.csv", ALL)
+    assert slo_gate("init", "--from", "good.csv").returncode == 0
+    for failed in (15, 75, 150):
+        rows(tmp_path / "outage.csv", ALL, failed=failed)
+        judged = slo_gate("check", "outage.csv")
+        assert judged.returncode == 1, judged.stdout
+        assert "FAIL chat (profile pr, blocked)" in judged.stdout
+    assert slo_gate("init", "--from", GOOD, "--force").returncode == 0
+    assert slo_gate("check", GOOD).returncode == 0
+    regressed = GOOD.parent / "regressed"
+    against = ("--baseline", f"{GOOD}/c016_run0*", "--same-session")
+    assert slo_gate("check", regressed, *against).returncode == 1
+    good = [GOOD / f"c016_run{n}.json.gz" for n in range(11, 20)]
+    assert slo_gate("check", *good, *against).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["vllm-0.33.0/a_clean_chat", "aiperf-0.13.0/clean", "guidellm-0.8.1/clean", "sglang-0.5.23/a_clean_chat"],
+)
+def test_the_first_run_on_real_healthy_results_ends(
+    folder: str, slo_gate: Process, tmp_path: Path, shared: Path
+) -> None:
+    source = shared / "results" / folder
+    if not source.is_dir():
+        pytest.skip(f"{source} is missing")
+    shutil.copytree(source, tmp_path / "results", ignore=shutil.ignore_patterns("truth.jsonl"))
+    assert slo_gate("init", "--from", "results").returncode == 0
+    judged = slo_gate("check", "results")
+    assert judged.returncode == 0, judged.stdout
+    for profile in ("nightly", "release"):  # those prove, and ask for more
+        assert slo_gate("check", "results", "--profile", profile).returncode == 4
 
 
 def test_results_that_cannot_be_read_are_an_input_error(slo_gate: Process, tmp_path: Path) -> None:

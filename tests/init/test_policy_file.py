@@ -51,7 +51,7 @@ def test_it_loads_with_every_profile_and_fits_the_published_schema(
 @pytest.mark.parametrize("name", PRESETS)
 def test_its_bounds_are_those_of_the_preset_with_the_reason_of_each_above_it(name: str) -> None:
     text = written(name)
-    ours, theirs = by_id(loaded(text, "release")), policy.preset(name)
+    ours, theirs = by_id(loaded(text, "release")), policy.preset(name, profile="none")
     for one in theirs.objectives:
         if one.kind is Kind.LATENCY:
             assert (ours[one.id].bound, ours[one.id].level) == (one.bound, one.level)
@@ -97,7 +97,9 @@ def test_a_pull_request_blocks_on_what_few_requests_can_decide() -> None:
         assert (growth.bound, growth.level) == (0.05, Level.BLOCK)
         assert growth.floor_s == pytest.approx(0.025 * (rules[f"{metric}.p99"].bound or 0), rel=0.05)
     assert rules["error_rate"].level is Level.BLOCK
-    assert (pr.evidence.runs_min, pr.evidence.requests_per_run_min) == (5, 300)
+    # max(300, 10 x 64); too little of it is a warning
+    assert (pr.evidence.runs_min, pr.evidence.requests_per_run_min) == (5, 640)
+    assert rules["evidence.runs"].level is rules["evidence.requests_per_run"].level is Level.WARN
     assert pr.workload.sweep == ()
 
 
@@ -109,6 +111,44 @@ def test_night_and_release_ask_for_the_full_benchmark(profile: str, undecided: s
     assert (rules["goodput"].bound, rules["ttft.p99"].level) == (0.99, Level.BLOCK)
     assert found.workload.sweep == (0.25, 0.5, 1.0, 1.5)
     assert found.evidence.runs_min == 30
+    assert rules["evidence.runs"].level is rules["evidence.requests_per_run"].level is Level.BLOCK
+
+
+def test_pr_judges_where_no_profile_is_named() -> None:
+    text = written()
+    assert policy.parse(text.encode(), "slo.yaml") == loaded(text, "pr")
+
+
+@pytest.mark.parametrize(
+    ("runs", "fewest", "asked"),
+    [
+        (1, 138, (1, 130)),
+        (4, 299, (4, 290)),
+        (5, 300, (5, 300)),
+        (30, 88, (5, 88)),
+        (30, 4000, (5, 300)),
+        (1, 7, (1, 7)),
+    ],
+)
+def test_sizes_are_those_of_the_results_up_to_what_a_pull_request_needs(
+    runs: int, fewest: int, asked: tuple[int, int]
+) -> None:
+    seen = Measured({"ttft.p99": 0.2}, runs * fewest, "r", runs, fewest)
+    text = written(load=("concurrency", 16.0), measured=seen)
+    for profile, sizes in (("pr", asked), ("nightly", (30, 300)), ("release", (30, 300))):
+        evidence = loaded(text, profile).evidence
+        assert (evidence.runs_min, evidence.requests_per_run_min) == sizes
+
+
+def test_a_version_that_the_results_do_not_state_is_not_warned_about_every_time() -> None:
+    for versioned, level in ((True, Level.WARN), (False, Level.INFO)):
+        assert by_id(loaded(written(versioned=versioned), "release"))["evidence.tool"].level is level
+
+
+def test_a_metric_that_the_results_lack_has_no_bound_and_the_file_says_so() -> None:
+    text = written(left_out=("tpot", "ttft"))
+    assert {one.metric for one in loaded(text, "pr").objectives if one.kind is Kind.LATENCY} == {"e2e"}
+    assert "Not in these files, so without a bound: TPOT, TTFT." in text
 
 
 @pytest.mark.parametrize(
@@ -173,7 +213,9 @@ def test_headroom_is_a_quarter_rounded_up_to_two_digits(seconds: float) -> None:
 
 
 def test_measured_bounds_say_on_which_side_of_the_preset_they_lie() -> None:
-    seen = Measured({"ttft.p99": 0.41, "ttft.p90": 0.2, "tpot.p99": 0.01, "tpot.p90": 0.008}, 1234, "r.json")
+    seen = Measured(
+        {"ttft.p99": 0.41, "ttft.p90": 0.2, "tpot.p99": 0.01, "tpot.p90": 0.008}, 1234, "r.json", 2, 617
+    )
     text = written(measured=seen)
     rules = by_id(loaded(text, "release"))
     # 410 ms x 1.25 = 512.5, up to 520; 200 x 1.25 = 250; 10 x 1.25 = 12.5, up to 13; 8 x 1.25 = 10
@@ -187,6 +229,6 @@ def test_measured_bounds_say_on_which_side_of_the_preset_they_lie() -> None:
 
 
 def test_a_measured_p90_is_never_looser_than_the_p99() -> None:
-    text = written(measured=Measured({"ttft.p99": 0.2, "ttft.p90": 0.2}, 100, "r"))
+    text = written(measured=Measured({"ttft.p99": 0.2, "ttft.p90": 0.2}, 100, "r", 1, 100))
     rules = by_id(loaded(text, "pr"))
     assert rules["ttft.p90"].bound == rules["ttft.p99"].bound == 0.25

@@ -22,7 +22,7 @@ def test_the_list_of_presets_is_the_folder_of_presets() -> None:
 
 @pytest.mark.parametrize("name", policy.PRESETS)
 def test_a_preset_loads_alone_under_its_own_name(name: str) -> None:
-    loaded = policy.preset(name)
+    loaded = policy.preset(name, profile="none")
     assert (loaded.name, loaded.path, loaded.profile) == (name, f"preset:{name}", None)
     assert loaded.evidence.warmup == "auto"
     assert loaded.workload.sweep == ()
@@ -38,18 +38,40 @@ def test_a_preset_loads_alone_under_its_own_name(name: str) -> None:
 @pytest.mark.parametrize("name", policy.PRESETS)
 def test_every_bound_of_a_preset_has_a_comment_right_above_it(name: str) -> None:
     lines = policy.preset_text(name).splitlines()
-    for objective in policy.preset(name).objectives:
+    for objective in policy.preset(name, profile="none").objectives:
         assert lines[objective.line - 2].strip().startswith("#"), (objective.id, lines[objective.line - 1])
 
 
 @pytest.mark.parametrize("name", USE_CASES)
 def test_a_preset_asks_for_99_percent_in_production_and_95_in_a_canary(name: str) -> None:
-    for profile, share in ((None, 0.99), ("canary", 0.95)):
+    for profile, share in (
+        ("none", 0.99),
+        ("release", 0.99),
+        ("nightly", 0.99),
+        ("canary", 0.95),
+        ("pr", 0.95),
+    ):
         loaded = policy.preset(name, profile=profile)
         (goodput,) = [o for o in loaded.objectives if o.kind is Kind.GOODPUT]
         assert (goodput.bound, goodput.level) == (share, Level.BLOCK)
         p99 = [o.level for o in loaded.objectives if o.statistic == "p99"]
-        assert set(p99) == {Level.INFO if profile else Level.BLOCK}
+        assert set(p99) == {Level.BLOCK if share == 0.99 else Level.INFO}
+
+
+@pytest.mark.parametrize("name", policy.PRESETS)
+def test_every_preset_has_the_profiles_of_init_and_judges_by_pr(name: str) -> None:
+    assert policy.preset(name) == policy.preset(name, profile="pr")
+    for profile, undecided, level in (
+        ("pr", "lean", Level.WARN),
+        ("nightly", "allow", Level.BLOCK),
+        ("release", "block", Level.BLOCK),
+    ):
+        loaded = policy.preset(name, profile=profile)
+        sizes = {o.id: (o.bound, o.level) for o in loaded.objectives if o.statistic == "min"}
+        runs = 5 if profile == "pr" else 30
+        assert sizes["evidence.runs"] == (runs, level)
+        assert sizes["evidence.requests_per_run"] == (300, level)
+        assert loaded.undecided == undecided
 
 
 def times(name: str) -> dict[str, float | None]:

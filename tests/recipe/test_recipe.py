@@ -233,12 +233,20 @@ def test_a_hostile_model_or_name_runs_nothing(hostile: str, calls: Calls, tmp_pa
 
 
 def test_the_target_is_twice_the_peak_and_the_sweep_lies_around_it() -> None:
-    plan = recipe(policy.preset("chat"), "vllm", peak=32).plan
+    plan = recipe(policy.preset("chat", profile="none"), "vllm", peak=32).plan
     assert [point.load for point in plan.points] == [16, 32, 64, 96]
     assert plan.target.load == 64
     # max(300, 10 x 64) and twice 64 for the warm-up at both ends
     assert (plan.target.runs, plan.target.requests) == (30, 640 + 128)
     assert all(point.runs >= 5 and point.requests >= 100 for point in plan.points)
+
+
+def test_sizes_that_only_warn_do_not_make_a_benchmark_shorter() -> None:
+    target = recipe(policy.preset("chat", profile="pr"), "vllm", peak=32).plan.target
+    assert (target.runs, target.requests) == (
+        5,
+        640 + 128,
+    )  # the preset says 300, which are few at 64 in flight
 
 
 def test_a_policy_without_a_load_needs_a_peak_and_one_with_a_load_refuses_it() -> None:
