@@ -206,7 +206,7 @@ def _beside(answers: Answers, p99: Objective, bound: _Bound) -> _Bound:
 
 def _down(number: int) -> int:
     """Two digits of a count, not rounded up; at least 1."""
-    step = 10 ** max(len(str(number)) - 2, 0)
+    step = int(10 ** max(len(str(number)) - 2, 0))
     return max(1, number // step * step)
 
 
