@@ -32,14 +32,14 @@ def _json(readers: Sequence[Reader]) -> str:
 
     from msgspec import to_builtins
 
-    from ..readers.formats import formats
+    from ..readers.formats import definitions, formats
 
     tools = [
         {
             "name": reader.NAME,
             "title": reader.TITLE,
             "formats": to_builtins(formats(reader)),
-            "definitions": dict(reader.DEFINITIONS),
+            "definitions": dict(definitions(reader)),
             "side_files": dict(reader.SIDE_FILES),
         }
         for reader in readers
@@ -50,7 +50,7 @@ def _json(readers: Sequence[Reader]) -> str:
 def _text(readers: Sequence[Reader]) -> Iterator[str]:
     from ..emit.layout import prose
     from ..model import METRICS
-    from ..readers.formats import formats
+    from ..readers.formats import definitions, formats
 
     width = max(60, columns())
     for number, reader in enumerate(readers):
@@ -62,11 +62,12 @@ def _text(readers: Sequence[Reader]) -> Iterator[str]:
             yield from prose(_plain(one.reads), width, "    reads          ")
             yield from prose(_plain(one.cannot), width, "    cannot judge   ")
             yield from prose(_plain(one.traps), width, "    traps known    ")
-        if reader.DEFINITIONS:
+        own = definitions(reader)
+        if own:
             yield "  its own definitions"
         for metric in METRICS:
-            if metric in reader.DEFINITIONS:
-                yield from prose(reader.DEFINITIONS[metric], width, f"    {metric.upper():15}")
+            if metric in own:
+                yield from prose(own[metric], width, f"    {metric.upper():15}")
 
 
 def _plain(text: str) -> str:

@@ -58,7 +58,6 @@ class Reader(Protocol):
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
     SIDE_FILES: Mapping[str, str]  # file name pattern -> what it is, when it is not a result
-    DEFINITIONS: Mapping[str, str]  # metric -> what the tool calls it, and its own formula
 
 
 READERS: tuple[Reader, ...] = (

@@ -1,8 +1,10 @@
-"""What is said of each kind of file a reader reads: the rows of docs/readers.md and of `slo-gate tools`."""
+"""What docs/readers.md and `slo-gate tools` say of each kind of file, and of what its tool calls a metric."""
 
 from __future__ import annotations
 
-from importlib.resources import files
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 import msgspec
 import yaml
@@ -18,7 +20,27 @@ class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traps: str  # what the reader knows the file to get wrong
 
 
+class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reader's formats.yaml."""
+
+    definitions: dict[str, str]
+    formats: tuple[Format, ...]
+    definitions_of: dict[str, dict[str, str]] = {}  # Told.format -> those of a format whose own differ
+
+
+@cache
+def _page(package: str) -> _Page:
+    path = Path(__file__).parent / package.rpartition(".")[2] / "formats.yaml"
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return msgspec.convert(yaml.load(path.read_bytes(), Loader=loader), _Page)
+
+
 def formats(reader: object) -> tuple[Format, ...]:
-    """The formats.yaml of a reader's package. Raises FileNotFoundError where it has none."""
-    text = files(str(reader.__name__)).joinpath("formats.yaml").read_text(encoding="utf-8")  # type: ignore[attr-defined]
-    return msgspec.convert(yaml.safe_load(text), tuple[Format, ...])
+    """The kinds of file of a reader's formats.yaml. Raises FileNotFoundError where it has none."""
+    return _page(str(reader.__name__)).formats  # type: ignore[attr-defined]
+
+
+def definitions(reader: object, of: str = "") -> Mapping[str, str]:
+    """Metric -> the tool's word for it and its formula; `of` is a Told's format. Raises like `formats`."""
+    page = _page(str(reader.__name__))  # type: ignore[attr-defined]
+    return page.definitions_of.get(of, page.definitions)

@@ -74,7 +74,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     # is there. Then how many, at most; None: any number.
     hides_failures: str = ""
     hidden_at_most: int | None = None
-    definitions: Mapping[str, str] | None = None  # where a file's differ from the card's
+    definitions: Mapping[str, str] = field(default_factory=dict)  # of metrics whose own differs in this file
     messages: Sequence[str] = ()  # with rows: what each failed with, "" where it did not
     doubts: tuple[Doubt, ...] = ()  # what only this format knows
     notes: tuple[str, ...] = ()

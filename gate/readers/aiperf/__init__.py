@@ -33,13 +33,12 @@ SIDE_FILES: Mapping[str, str] = {
     "server_metrics_export*": "Prometheus metrics AIPerf scraped",
     "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
 } | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token = first response with content or reasoning - request start",
-    "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output_sequence_length - 1)",
-    "itl": "inter_chunk_latency = gaps between content chunks, pooled over requests",
-    "e2e": "request_latency = last response with content - request start",
+LATENCIES = {  # metric -> its own tag
+    "ttft": "time_to_first_token",
+    "tpot": "inter_token_latency",
+    "itl": "inter_chunk_latency",
+    "e2e": "request_latency",
 }
-LATENCIES = {metric: words.partition(" ")[0] for metric, words in DEFINITIONS.items()}  # its own tags
 _PHASES = ("metadata", frozenset(("benchmark_phase", "credit_phase")))
 _OF_SEVERAL = frozenset(("aiperf_version", "metrics"))
 _SEVERAL = ("metadata", frozenset(("aggregation_type",)))

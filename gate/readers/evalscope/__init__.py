@@ -20,12 +20,6 @@ SIDE_FILES: Mapping[str, str] = {
     "speed_benchmark.json": "evalscope's tokens per second by prompt length",
     "sla_summary.json": "the outcome of evalscope's SLA tuner",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "first_chunk_latency: send to first non-empty content or reasoning; E2E where not streamed",
-    "e2e": "latency: send to the last JSON chunk, the usage chunk included, after the last token",
-    "tpot": "time_per_output_token: (latency - first_chunk_latency) / (tokens - 1); 0 for one token",
-    "itl": "inter_token_latencies: gap between two streamed chunks, of several tokens or one",
-}
 KINDS = (
     Kind(
         "benchmark_data.db",

@@ -15,12 +15,6 @@ TITLE = "genai-bench"
 SIDE_FILES: Mapping[str, str] = {
     "*experiment_metadata.json": "the description of a genai-bench experiment",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft: send to first content or reasoning chunk",
-    "e2e": "e2e_latency: send to the usage chunk, [DONE] or the end of the stream, after the last token",
-    "tpot": "tpot: (e2e_latency - ttft) / (num_output_tokens - 1); answers of one token are dropped",
-    "itl": "not recorded; output_inference_speed is 1 / tpot",
-}
 KINDS = (
     Kind(
         "_time_#s.json",  # SCENARIO_TASK_num_concurrency_N_time_Ss.json

@@ -19,12 +19,6 @@ SIDE_FILES: Mapping[str, str] = {
     "llm_inputs.json": "the prompts GenAI-Perf sent",
     "genai_perf_config.yaml": "GenAI-Perf's configuration",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token = first response with content - request start",
-    "tpot": "inter_token_latency = (request_latency - time_to_first_token) / (output tokens - 1), whole ns",
-    "itl": "not reported: its inter_token_latency is one mean a request",
-    "e2e": "request_latency = last response with content - request start",
-}
 _MARKS = ("input_config", frozenset(("perf_analyzer", "stability_percentage", "profile_export_file")))
 _CSV = r"Metric,avg,min,max,p99\b"  # AIPerf goes on with sum or p1
 RAW = kinds.Kind(".json", keys=frozenset(("experiments", "service_kind")))

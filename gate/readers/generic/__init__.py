@@ -15,12 +15,6 @@ from ..source import Source
 NAME = "generic"
 TITLE = "generic rows"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "the column ttft_s: send to first token, as the harness measured it",
-    "e2e": "the column e2e_s: send to last token; without it ttft_s + the sum of itl_s",
-    "tpot": "(E2E - TTFT) / (output_tokens - 1)",
-    "itl": "the list itl_s: gaps between chunks",
-}
 # Keys by which a row of another tool is known even where it has a ttft or e2e column too.
 _FOREIGN = {"inter_token_latency_s", "request_output_throughput_token_per_s"}
 

@@ -9,14 +9,6 @@ from ..kinds import Kind
 NAME = "guidellm"
 TITLE = "GuideLLM"
 SIDE_FILES: Mapping[str, str] = {"benchmarks.html": "GuideLLM's page of the same results"}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token_ms = first content, reasoning or tool-call chunk - request start",
-    "tpot": "inter_token_latency_ms = (last token - first token) / (output tokens - 1), not its "
-    "time_per_output_token_ms: (last token - first) / output tokens, without TTFT, until 0.3, and "
-    "(last token - start) / output tokens, with TTFT, since 0.4",
-    "itl": "not recorded: its inter_token_latency_ms is one mean a request",
-    "e2e": "request_latency = stream closed - request start",
-}
 _OURS = r"^\s+(?:- )?(?:inter_token_latency_ms:|type_: generative_benchmark$|guidellm_version: )"
 CSV = Kind(".csv", begins=r"Run Info,[^\n]*\nRun ID,")
 KINDS = (

@@ -12,12 +12,6 @@ from ..kinds import Kind
 NAME = "inference-benchmarker"
 TITLE = "inference-benchmarker"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token_ms: send to the first chunk with visible content",
-    "tpot": "inter_token_latency_ms = (last chunk - first chunk) / (tokens by the client's tokenizer - 1)",
-    "itl": "not recorded: its inter-token latency is one mean a request",
-    "e2e": "e2e_latency_ms: send to [DONE], after the last token",
-}
 _PARTS = frozenset(("config", "results", "start_time", "end_time", "system"))
 _BEGINS = r'\s*\{\s*"config"\s*:\s*\{\s*"max_vus"\s*:'
 KINDS = (Kind(".json", _PARTS, within=("config", frozenset(("benchmark_kind",))), begins=_BEGINS),)

@@ -19,13 +19,6 @@ SIDE_FILES: Mapping[str, str] = {
     "validation.json": "inference-perf's check of its own reports",
     "config.yaml": "a benchmark's configuration",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token = first chunk with content - request start; reasoning is passed over, and "
-    "the tool's own leaves one-token answers out",
-    "tpot": "time_per_output_token = (last token - first token) / (output tokens - 1)",
-    "itl": "inter_token_latency = gap between two tokens, 0 for tokens of one chunk, pooled over requests",
-    "e2e": "request_latency = stream closed and answer tokenised - request start",
-}
 _AGGREGATE = frozenset(("load_summary", "successes", "failures"))
 _ASKED = frozenset(("requested_rate", "concurrency", "achieved_rate"))  # only a stage was asked for them
 _YAML = r"(?ms)(?=.*^load_summary:)(?=.*^successes:)"

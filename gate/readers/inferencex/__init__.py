@@ -14,12 +14,6 @@ from ..source import Source
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "request sent to first streamed chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, pooled over completed requests",
-    "e2e": "request sent to last streamed chunk",
-}
 ROW = frozenset(("hw", "conc", "model", "framework", "precision"))
 _BODY = frozenset(("tput_per_gpu", "request_metrics"))
 _EXPERIMENT = frozenset(("model_id", "num_prompts", "good_completed"))

@@ -23,12 +23,6 @@ _MEAN_GAPS = (
     "it is AIPerf's mean of each request, the same numbers as TPOT; AIPerf's profile_export.jsonl has more"
 )
 _ZERO = "every value of {} is 0.0, which stands for not measured; pass the raw result"
-_OF_AIPERF = {
-    "ttft": "AIPerf's time_to_first_token",
-    "tpot": "AIPerf's inter_token_latency: (E2E - TTFT) / (output tokens - 1), one value a request",
-    "itl": "the same numbers as tpot",
-    "e2e": "AIPerf's request_latency",
-}
 _OLD_TOTAL = (
     "num_requests_total counts records of the warm-up too and the row does not say how many: of the {} that "
     "are not successful, all count as failed"
@@ -133,7 +127,6 @@ def _agentic(doc: Doc) -> Told:
         load=_load(doc),
         duration_s=duration_s,
         output_tokens=rate * duration_s if rate is not None and duration_s else None,
-        definitions=_OF_AIPERF,
         stated=_bench.without_zeros(stated),
         method=_bench.METHOD,
         stream_with="run AIPerf with --streaming",

@@ -14,12 +14,6 @@ from ..source import Source
 NAME = "llm-d"
 TITLE = "llm-d benchmark report"
 SIDE_FILES: Mapping[str, str] = {"run_metadata.yaml": "llm-d-benchmark's record of its harness"}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "time_to_first_token as the converted tool measured it",
-    "tpot": "time_per_output_token, which from GuideLLM contains the TTFT",
-    "itl": "inter_token_latency: gaps between chunks, pooled; from GuideLLM and AIPerf one mean a request",
-    "e2e": "request_latency as the converted tool measured it",
-}
 _TOP = rb"(?m)^(?:metrics|results):[ \t]*(?:#.*)?\r?$"
 _MARK = rb"(?m)^ *(?:request_performance|time_to_first_token|request_latency):"
 _SNIFFED = 1 << 20  # bytes: `native` settings may stand before what tells

@@ -16,7 +16,7 @@ from ..ladders import ladder
 from ..settle.case import EVERY
 from ..source import Doc, Source
 from ..told import Counted, Told
-from . import DEFINITIONS, KINDS, TITLE
+from . import KINDS, TITLE
 
 _METRICS = {"ttft": "time_to_first_token", "e2e": "time_to_last_token", "tpot": "time_per_output_token"}
 _METHOD = "statistics.quantiles, exclusive (P50: median), partial values of failed requests included"
@@ -174,7 +174,7 @@ def _told(rows: Sequence[_Row], facts: _Facts, stats: Doc | None) -> Told:
         characters=_characters(rows),
         stated=stated,
         method=_METHOD,
-        definitions={**DEFINITIONS, "ttft": ttft},
+        definitions={"ttft": ttft},
         messages=["" if row.error is None else _short(row.error) for row in rows],
         doubts=(*repeated, *(Doubt(Why.DEFINITION, (of,), _AFTER_REASONING) for of in hidden)),
         notes=(
@@ -251,7 +251,7 @@ def _statistics(source: Source) -> Told:
         stream_with=_STREAM_WITH.format(facts.endpoint),
         stated=stated,
         method=_METHOD,
-        definitions={**DEFINITIONS, "ttft": "time_to_first_token"},
+        definitions={"ttft": "time_to_first_token"},
         doubts=tuple(doubts),
     )
 

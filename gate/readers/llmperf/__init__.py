@@ -17,12 +17,6 @@ SIDE_FILES: Mapping[str, str] = {
     "*_correctness_summary.json": "the result of LLMPerf's correctness test, not a benchmark",
     "*_correctness_individual_responses.json": "the answers of LLMPerf's correctness test",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft_s: send to first non-empty content",
-    "e2e": "end_to_end_latency_s: send to the end of the stream, after the last token",
-    "tpot": "not reported; (end_to_end_latency_s - ttft_s) / (number_output_tokens - 1)",
-    "itl": "inter_token_latency_s: (TTFT + gaps) / tokens or chunks, one value a request; contains TTFT",
-}
 
 
 KINDS = (

@@ -30,9 +30,3 @@ SIDE_FILES: Mapping[str, str] = {
     "sequence_analysis_by_turn.csv": "token lengths by turn of an InferenceX sweep",
     "workload_distribution_summary.txt": "token lengths of an InferenceX run",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft: send to first non-empty content",
-    "e2e": "ttft + generation_time: send to the end of the stream, after the last token",
-    "tpot": "not recorded; generation_time / (generation_tokens - 1)",
-    "itl": "not recorded",
-}

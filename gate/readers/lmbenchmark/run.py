@@ -15,12 +15,6 @@ from ..source import Source
 from ..told import Told
 from . import COUNTS, KINDS, NAME, SECONDS, TITLE
 
-_MULTITURN_DEFINITIONS: Mapping[str, str] = {
-    "ttft": "ttft_ms; where the first chunk held k tokens, (k - 1) * tpot_ms more, which the tool took off",
-    "e2e": "latency_ms: send to the end of the stream",
-    "tpot": "tpot_ms: (latency - arrival of the first chunk) / (tokens - tokens of the first chunk)",
-    "itl": "not recorded",
-}
 _NO_FAILURES = (
     "this CSV has only requests that finished, so failures cannot be seen; compare its {} rows with the"
     " requests that were sent, or measure with a tool that records failures"
@@ -138,7 +132,6 @@ def _multiturn(source: Source, cells: _Cells) -> Told:
         duration_s=clocks.span_s(start_s, start_s + e2e_ms / 1000),
         streamed=False if "no-stream" in command else None,
         stream_with="leave out --no-stream",
-        definitions=_MULTITURN_DEFINITIONS,
         messages=[""] * len(table),
         notes=tuple(notes),
     )

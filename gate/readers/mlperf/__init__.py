@@ -21,12 +21,6 @@ SIDE_FILES: Mapping[str, str] = {
     "accuracy.txt": "the score of an MLPerf accuracy run",
     "run.txt": "the console output of an MLPerf run",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "first token - scheduled arrival: contains the delay of the issue, so no queue is hidden",
-    "e2e": "sample complete - scheduled arrival",
-    "tpot": "(latency - first token latency) // (n_tokens - 1) in whole ns; a sample of one token gets"
-    " a TPOT of 0 or less and counts as good",
-}
 _MARKS = r'\{"name":"GenerateLoadableSets"|\{"name":"GenerateQueries"|"args":\{"sample_seq":'
 _DETAIL = r":::MLLOG \{.{0,60}loadgen_version"  # its first line; MLPerf Training logs differ
 _OF_ACCURACY = "is of an accuracy run and holds no latency"

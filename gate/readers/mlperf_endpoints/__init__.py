@@ -20,12 +20,6 @@ SIDE_FILES: Mapping[str, str] = {
     "accuracy_results.json": "MLPerf Endpoints' accuracy scores",
     "config.yaml": "a benchmark's configuration",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "first chunk with content, reasoning or a tool call - issued",
-    "e2e": "complete - issued",
-    "tpot": "(complete - first chunk) / tokens of the text after the first chunk, by the client's tokenizer;"
-    " a sample of one chunk has none",
-}
 
 
 EVENTS = Kind("events.jsonl", frozenset(("event_type", "timestamp_ns", "sample_uuid")))

@@ -14,12 +14,6 @@ from ..source import Source
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "the server's histogram: arrival (SGLang: creation of the request) to first output",
-    "tpot": "the server's histogram of one value a request: decode time / (tokens - 1)",
-    "itl": "the server's histogram: vLLM one gap an engine step, SGLang time of a chunk / its tokens",
-    "e2e": "the server's histogram: arrival to last output",
-}
 _TYPE = r"(?m)^# TYPE (?:\S+|\"[^\"]+\") (?:counter|gauge|histogram|summary|untyped|unknown|info)\s*$"
 _BUCKET = r"(?m)^[^\s{}\"#]+_bucket\{[^\n]*\ble=\""
 

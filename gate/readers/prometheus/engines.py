@@ -31,7 +31,6 @@ class Engine(Struct, frozen=True, eq=False):
     tokens: str = ""
     scale: float = 1.0  # seconds a unit of `le`
     floored: bool = False  # values are floored to whole units: le=100 counts what is under 101
-    definitions: Mapping[str, str] = {}
     no_metric: Mapping[str, str] = {}  # metric -> why it is not judged whatever is there
 
 
@@ -58,12 +57,6 @@ ENGINES: tuple[Engine, ...] = (
         },
         succeeded="vllm_request_success",
         tokens="vllm_generation_tokens",
-        definitions={
-            "ttft": "time_to_first_token_seconds: arrival at the API server to the first output processed",
-            "tpot": "request_time_per_output_token_seconds: decode time / (tokens - 1), 0 for one token",
-            "itl": "inter_token_latency_seconds: one gap an engine step, however many tokens it gave",
-            "e2e": "e2e_request_latency_seconds: arrival at the API server to the last output processed",
-        },
     ),
     Engine(
         "sglang",
@@ -79,12 +72,6 @@ ENGINES: tuple[Engine, ...] = (
         failed="sglang_num_aborted_requests",
         within_finished=True,
         tokens="sglang_generation_tokens",
-        definitions={
-            "ttft": "time_to_first_token_seconds: creation of the request to its first output",
-            "tpot": "request_time_per_output_token_seconds: decode time a token, one value a request",
-            "itl": "inter_token_latency_seconds: time of a chunk / its tokens, once a token",
-            "e2e": "e2e_request_latency_seconds: creation of the request to its end",
-        },
         no_metric={"itl": _SGLANG_ITL},
     ),
     Engine(
@@ -98,11 +85,6 @@ ENGINES: tuple[Engine, ...] = (
         succeeded="trtllm_request_success",
         failed="trtllm_request_error",
         tokens="trtllm_generation_tokens",
-        definitions={
-            "ttft": "time_to_first_token_seconds: arrival to first token; a value of 0 is not observed",
-            "tpot": "time_per_output_token_seconds: one value a request; a value of 0 is not observed",
-            "e2e": "e2e_request_latency_seconds: arrival to last token; a value of 0 is not observed",
-        },
     ),
     Engine(
         "triton",
@@ -112,7 +94,6 @@ ENGINES: tuple[Engine, ...] = (
         failed="nv_inference_request_failure",
         scale=1e-3,
         floored=True,
-        definitions={"ttft": "first_response_histogram_ms: arrival to first response, floored to whole ms"},
     ),
     Engine(
         "otel",
@@ -121,11 +102,6 @@ ENGINES: tuple[Engine, ...] = (
             "gen_ai_server_time_to_first_token": "ttft",
             "gen_ai_server_time_per_output_token": "tpot",
             "gen_ai_server_request_duration": "e2e",
-        },
-        definitions={
-            "ttft": "gen_ai.server.time_to_first_token: queue and prefill, successful responses only",
-            "tpot": "gen_ai.server.time_per_output_token: (duration - TTFT) / later tokens, successful only",
-            "e2e": "gen_ai.server.request.duration, of responses without error.type",
         },
     ),
 )

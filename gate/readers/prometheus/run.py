@@ -191,7 +191,6 @@ def _told(window: Window, group: Group, load: Load | None, uncounted: str, gener
         load=load,
         duration_s=window.duration_s,
         date=clocks.day(begin if begin is not None else window.end.at),
-        definitions=window.engine.definitions,
         streamed=False if 0 < n == off else None,
         stream_with="judge E2E, or ask for streams",
         stated={metric: Summary(mean=mean) for metric, mean in window.means_s.items()},

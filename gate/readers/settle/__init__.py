@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ...model import Bools, Counts, Doubt, Requests, Run, ToolReported, Why
 from .. import tables
+from ..formats import definitions
 from ..stored import Stored
 from ..told import Told
 from . import answers, client, counting, statistics, tokens
@@ -45,7 +46,7 @@ class Card(Protocol):
 
     NAME: str
     TITLE: str
-    DEFINITIONS: Mapping[str, str]
+    __name__: str
 
 
 def settle(source: Stored, card: Card, told: Told) -> Run:
@@ -97,7 +98,7 @@ def _run(
         date=told.date,
         total_output_tokens=case.tokens if told.window_tokens is None else told.window_tokens,
         streaming=_streaming(case, doubts),
-        definitions=dict(card.DEFINITIONS if told.definitions is None else told.definitions),
+        definitions={**definitions(card, told.format), **told.definitions},
         tool_reported={m: ToolReported(s.percentiles, _method(told, m), s.mean) for m, s in stated.items()},
         doubts=tuple(dict.fromkeys(doubts)),
         notes=tuple(dict.fromkeys((*failures, *notes))),

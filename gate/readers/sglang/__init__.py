@@ -13,14 +13,6 @@ from ..source import Source
 NAME = "sglang"
 TITLE = "SGLang bench_serving"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "request sent (after the client's concurrency cap) to first non-empty text, reasoning included",
-    "tpot": "(latency - TTFT) / (output tokens - 1), only where there are two tokens or more; output tokens "
-    "are the server's usage where the stream carries it, else the requested length",
-    "itl": "gap between two streamed chunks, pooled over completed requests; backend sglang: gap per token",
-    "e2e": "request sent to the last line of the stream, usage and [DONE] included; not kept per request: "
-    "rebuilt as TTFT + sum of the gaps",
-}
 _KEYS = ("total_output_tokens_retokenized", "mean_e2e_latency_ms", "sharegpt_output_len")
 _WRAPPED = frozenset(("hw", "framework", "conc", "isl", "osl", "metrics"))
 

@@ -12,7 +12,7 @@ from ...model import Counts, Doubt, Floats, Load, Requests, Status, Summary, Why
 from .. import bench_serving as _bench, clocks, tables
 from ..source import Doc, Source
 from ..told import Told
-from . import DEFINITIONS, NAME
+from . import NAME
 
 _DETAIL = "save per-request rows with --output-details"
 _NAME_IT = "use --output-details of a current version"
@@ -217,7 +217,7 @@ def _wrapped(doc: Doc) -> Told:
         duration_s=duration_s,
         date=clocks.day_of(doc.text("ts")),
         output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
-        definitions={**DEFINITIONS, "e2e": "request sent to the end of the stream"},
+        definitions={"e2e": "request sent to the end of the stream"},
         stated=_bench.without_zeros(stated),
         method=_bench.METHOD,
         hides_stream_errors=True,

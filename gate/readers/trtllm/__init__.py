@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 NAME = "trtllm"
 TITLE = "TensorRT-LLM benchmark_serving, trtllm-bench, LLM API"
 SIDE_FILES: Mapping[str, str] = {}
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "request sent (after the client's concurrency cap) to the first chunk with choices; chat: it may "
-    "be the empty role chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, the empty last one included, pooled over completed requests",
-    "e2e": "request sent to the last chunk with choices; chat: to the usage chunk after it (`e2els`)",
-}
 _SERVING = frozenset(("user_throughput", "avg_decoded_tokens_per_iter", "e2els"))
 _REQUEST = frozenset(("start_timestamp", "first_token_timestamp", "end_timestamp", "end_to_end_latency"))
 _REPORT = frozenset(("engine", "world_info", "request_info", "performance"))

@@ -27,12 +27,6 @@ _OFFLINE = (
     "offline: requests were enqueued at once in the engine's process, so TTFT has no network and "
     "no arrival rate; a --concurrency cap is not in the file"
 )
-_DEFINITIONS = {
-    "ttft": "request enqueued (after the concurrency cap) to first token, in the engine's process",
-    "tpot": "(E2E - TTFT) / (output tokens - 1); the tool's percentiles take 0 for a single token",
-    "itl": "not kept; `intertoken_latency` is TPOT",
-    "e2e": "request enqueued to its last token, in the engine's process",
-}
 _SAME = 1e-6  # relative; a report is computed from the very rows
 
 _UNSEEN = -1  # a first token of a run without streaming
@@ -85,7 +79,6 @@ def requests(source: Source) -> Told:
         duration_s=None if start_s is None or e2e_s is None else clocks.span_s(start_s, start_s + e2e_s),
         streamed=None if streamed else False,
         stream_with=_STREAM,
-        definitions=_DEFINITIONS,
         messages=[""] * len(rows),
         notes=(_OFFLINE,),
     )
@@ -143,7 +136,6 @@ def report(source: Source) -> Told:
         lengths=Summary(mean=info.number("avg_output_length")),
         streamed=streamed,
         stream_with=_STREAM,
-        definitions=_DEFINITIONS,
         stated=_bench.without_zeros(stated),
         method=_METHOD,
         doubts=tuple(_zeros(stated)),
@@ -188,12 +180,6 @@ def _hardware(doc: Doc) -> str | None:
 # ---- records of the LLM API ---------------------------------------------------------------
 
 _FAILED = ("timeout", "cancelled", "error")
-_OF_ENGINE = {
-    "ttft": "arrival in the engine to first token (MetricNames.TTFT): no network",
-    "tpot": "(E2E - TTFT) / (output tokens - 1) (MetricNames.TPOT)",
-    "itl": "not kept",
-    "e2e": "arrival in the engine to last token (MetricNames.E2E)",
-}
 _NO_LOAD = "the file does not say how requests arrived: state the load with --set concurrency=N"
 _ENGINE = "latencies are the engine's own, from a request's arrival in it: no network, no client"
 _MOST = 10_000_000  # requests without a record that are made rows
@@ -253,7 +239,6 @@ def records(source: Source) -> Told:
         evidence=table,
         retries=0,  # the engine answers each request once; a harness that asks again has a record of each
         model=doc.text("model"),
-        definitions=_OF_ENGINE,
         messages=messages,
         notes=(_ENGINE, _NO_LOAD),
     )

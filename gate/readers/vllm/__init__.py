@@ -16,13 +16,6 @@ SIDE_FILES: Mapping[str, str] = {
     "*.pytorch.json": "the same metrics once more, for the PyTorch benchmark dashboard",
     "warmup.json": "the warm-up of a vLLM sweep",
 }
-DEFINITIONS: Mapping[str, str] = {
-    "ttft": "request sent (after the client's concurrency cap) to first streamed chunk; "
-    "chat before 0.33: to the role chunk",
-    "tpot": "(E2E - TTFT) / (output tokens - 1), only where there are two tokens or more",
-    "itl": "gap between two streamed chunks, pooled over completed requests",
-    "e2e": "request sent to last streamed chunk (`latencies`)",
-}
 # TensorRT-LLM, SGLang and an InferenceX experiment (in seconds) began as the same script.
 _FORKS = frozenset(
     (

@@ -11,7 +11,7 @@ from ...model import Aggregate, Bools, Counts, Doubt, Floats, Load, Requests, Su
 from .. import bench_serving as _bench
 from ..source import Doc, Source
 from ..told import Told
-from . import DEFINITIONS, FAILURE, NAME, OTHERS, PYTORCH, is_sweep_table
+from . import FAILURE, NAME, OTHERS, PYTORCH, is_sweep_table
 
 _QUEUED_S = 0.01  # a mean wait for the client cap worth telling
 _QUEUED = (
@@ -103,7 +103,7 @@ def _detailed(doc: Doc, stated: dict[str, Summary], notes: list[str]) -> Told:
         server_ttft_s=_if_whole(doc, "server_ttfts", len(rows.table)),
     )
     notes = [*notes, *rows.notes, *_frames_note(rows.facts["pieces"], table)]
-    definitions = DEFINITIONS if "latencies" in doc else {**DEFINITIONS, "e2e": _REBUILT}
+    definitions = {} if "latencies" in doc else {"e2e": _REBUILT}
     return _bench.statement(doc, NAME, table, stated, definitions=definitions, **rows.facts, notes=notes)
 
 
