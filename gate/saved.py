@@ -22,7 +22,7 @@ def load(data: bytes, path: str) -> AnyReport:
     Raises InputError when it is too large, no JSON, or not valid against schemas/report.schema.json.
     """
     if len(data) > MOST_BYTES:
-        raise InputError(f"{len(data):,} bytes are too many for a report", path, _HINT)
+        raise InputError(f"more than {MOST_BYTES:,} bytes are too many for a report", path, _HINT)
     try:
         document = json.loads(data, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

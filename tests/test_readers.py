@@ -114,7 +114,7 @@ def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> No
     cards = {reader.__name__ for reader in readers.READERS}
     shared = {
         f"gate.readers.{name}"
-        for name in ("doc", "facts", "files", "kinds", "sidecar", "source", "stored", "twins")
+        for name in ("doc", "facts", "files", "kinds", "ours", "sidecar", "source", "stored", "twins")
     }
     assert {name for name in ours if name.startswith("gate.readers.")} == cards | shared
     heavy = {"csv", "dataclasses", "glob", "gzip", "hashlib", "json", "mmap", "sqlite3", "yaml"}

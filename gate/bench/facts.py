@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
+from ..disk import opened
 from ..errors import UsageError
 
 _PATIENCE_S = 20.0
@@ -29,7 +29,7 @@ def _git() -> dict[str, Any] | None:
 def _dataset(name: str) -> dict[str, Any]:
     digest = hashlib.sha256()
     try:
-        with Path(name).open("rb") as file:
+        with opened(name) as file:
             while piece := file.read(1 << 20):
                 digest.update(piece)
     except OSError as error:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import click
 
-from .. import __version__
+from .. import __version__, disk
 from ..errors import Exit, GateError, UsageError
 from ._lines import complain
 
@@ -59,6 +60,7 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """The whole program; returns the exit code (docs/exit-codes.md)."""
+    disk.forget()
     for name in ("stdout", "stderr"):
         # Closed by the caller: what is said goes nowhere, the code still counts.
         if getattr(sys, name) is None:
@@ -87,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
 def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException) -> None:
     """Click refuses a command line before the command sees it: the files it names say so."""
     from ._place import policy_name
-    from ._shared import write_error
+    from ._shared import keep_inputs, write_error
     from ._words import stated_options, stated_outputs
 
     words = list(arguments)
@@ -96,8 +98,12 @@ def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException
     if at is None or command is None:
         return
     said = UsageError(error.format_message(), _context_of(error), "see slo-gate --help")
-    options = stated_options(command, words[at + 1 :])
-    write_error(said, stated_outputs(options), about=policy_name(options))
+    options, inputs = stated_options(command, words[at + 1 :])
+    outputs = stated_outputs(options)
+    with suppress(UsageError):
+        named = {**options, "results": inputs, "baseline": [options.get("baseline", "")]}
+        keep_inputs(named, [target for _, target in outputs])
+    write_error(said, outputs, about=policy_name(options))
 
 
 def _bug(error: Exception) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from .. import disk
 from ..errors import Exit, GateError, UsageError
 from ._place import placed, policy_name, subject
 
@@ -219,10 +220,11 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> Iterator[st
 
 
 def save(path: Path, content: bytes, hint: str) -> None:
-    """A file in a folder that need not be there. Raises UsageError."""
+    """A file in a folder that need not be there. Raises UsageError, also where it was read."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        with disk.to_write(path) as file:
+            disk.fill(file, content)
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", str(path), hint) from None
 
@@ -239,19 +241,56 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
     outputs = [(name, str(options[option])) for option, (name, _) in FILES.items() if options.get(option)]
     if options["format_"] or all(target != "-" for _, target in outputs):
         outputs.append((options["format_"] or "text", "-"))
-    places = [target if target == "-" else os.path.realpath(target) for _, target in outputs]
-    read = [options.get("policy_path"), *(options.get("results") or ()), *(options.get("baseline") or ())]
-    for (name, target), place in zip(outputs, places, strict=True):
-        if place in {os.path.realpath(path) for path in read if path and path != "-"}:
-            raise UsageError(f"the {name} report would overwrite what is read", target, "name another file")
+    try:
+        keep_inputs(options, [target for _, target in outputs])
+        for _, target in outputs:
+            if disk.is_read(_place(target)):
+                raise UsageError("the output would overwrite what is read", target, "name another file")
+    except UsageError as error:
+        write_error(error, outputs, about=policy_name(options))
+        raise
+    places = [_place(target) or os.path.realpath(target) for _, target in outputs]
     for (_, target), place in zip(outputs, places, strict=True):
         if places.count(place) > 1:
             name = "stdout" if target == "-" else target
-            error = UsageError(f"two outputs go to {name}", "", "give each format its own file")
+            double = UsageError(f"two outputs go to {name}", "", "give each format its own file")
             files = [one for at, one in enumerate(outputs) if places.index(places[at]) == at]
-            write_error(error, [one for one in files if one[1] != "-"], about=policy_name(options))
-            raise error
+            write_error(double, [one for one in files if one[1] != "-"], about=policy_name(options))
+            raise double
     return outputs
+
+
+def _place(target: str) -> disk.Identity | None:
+    """The file that an output goes to, where it is there."""
+    return disk.stream("stdout") if target == "-" else disk.identity(target)
+
+
+def keep_inputs(options: Mapping[str, Any], targets: Sequence[str]) -> None:
+    """Before anything is read: no output may land on what the options name or find, not even an error.
+
+    Raises UsageError where stdout or stderr does.
+    """
+    there = {_place(target) for target in (*targets, "-")} | {disk.stream("stderr")}
+    if there <= {None}:
+        return  # nothing that could be written over: what is found need not be looked at
+    from .. import policy, readers
+
+    faults: list[UsageError] = []
+    paths = [options[key] for key in ("policy_path", "dataset") if options.get(key)]
+    paths += [name for name in policy.NAMES if not options.get("policy_path") and not options.get("preset")]
+    results, stored = (readers.files.candidates(options.get(key) or ()) for key in ("results", "baseline"))
+    # The report of an earlier check is no input, but for a baseline.
+    found = (path for path in results if disk.identity(path) not in there or not readers.ours.written(path))
+    if "-" in (options.get("results") or ()):
+        disk.keep_stdin()
+    for path in (*paths, *stored, *found):
+        for kept in (path, f"{path}{readers.sidecar.SUFFIX}"):
+            try:
+                disk.keep(kept, kept)
+            except UsageError as error:
+                faults.append(error)
+    if faults:
+        raise faults[0]
 
 
 def write(report: AnyReport, outputs: Outputs, settings: Settings | None = None) -> None:
@@ -286,23 +325,16 @@ def _rendered(report: AnyReport, name: str, target: str, settings: Settings | No
 def _opened(name: str, target: str, stack: ExitStack) -> BinaryIO:
     """A file to write, made where it is not there, as long as it was. Raises UsageError."""
 
-    def opener(path: str, flags: int) -> int:
-        return os.open(path, flags & ~os.O_TRUNC, 0o666)
-
     try:
-        return stack.enter_context(open(target, "wb", 0, opener=opener))
+        return stack.enter_context(disk.to_write(target))
     except OSError as error:
         raise _unwritable(name, target, error) from None
 
 
 def _fill(file: BinaryIO, name: str, target: str, text: str) -> None:
     """Raises UsageError, e.g. for a full disk."""
-    left = memoryview(text.encode("utf-8"))
     try:
-        if os.path.isfile(target):  # noqa: PTH113 - a pipe has no length
-            file.truncate(0)
-        while left:
-            left = left[file.write(left) or 0 :]
+        disk.fill(file, text.encode("utf-8"))
     except OSError as error:
         raise _unwritable(name, target, error) from None
 
@@ -361,7 +393,7 @@ def write_error(
     for name, target in outputs:
         if target != "-":
             _replace(report, name, target, settings, told=error)
-        elif name != "text":
+        elif name != "text" and not disk.is_read(disk.stream("stdout")):
             _to_stdout(_rendered(report, name, target, settings))
 
 

@@ -10,19 +10,21 @@ import click
 from ._shared import FILES
 
 
-def stated_options(command: click.Command, words: Sequence[str]) -> dict[str, str]:
-    """The options with a value that `words` hold, where click could not make sense of them.
+def stated_options(command: click.Command, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The options with a value that `words` hold, where click could not make sense of them; what may be read.
 
     A word after an option that is not known is taken for its value. Where options end at the first
     argument (`run`), that of another program is never taken for ours.
     """
     options = {name: one for one in command.params if isinstance(one, click.Option) for name in one.opts}
     found: dict[str, str] = {}
+    inputs: list[str] = []  # every word but the names of outputs
     left = iter(words)
     for word in left:
         if word == "--":
             break
         if not word.startswith("-") or word == "-":
+            inputs.append(word)
             if command.context_settings.get("allow_interspersed_args", True):
                 continue
             break
@@ -34,7 +36,9 @@ def stated_options(command: click.Command, words: Sequence[str]) -> dict[str, st
                 left = chain((value,), left)
         if option is not None and option.name:
             found[option.name] = value
-    return found
+        if option is None or option.name not in FILES:
+            inputs.append(value)
+    return found, [*inputs, *left]
 
 
 def stated_outputs(options: Mapping[str, str]) -> list[tuple[str, str]]:

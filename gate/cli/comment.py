@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..disk import opened
 from ..errors import Exit, InputError
 from ._lines import show
 
@@ -73,7 +74,8 @@ def _load(path: str) -> AnyReport:
     from .. import saved
 
     try:
-        data = Path(path).read_bytes()
+        with opened(path) as file:
+            data = file.read(saved.MOST_BYTES + 1)  # one byte more shows that it is too large
     except OSError as error:
         hint = "write it with `slo-gate check --json FILE`"
         raise InputError(f"cannot be read: {error.strerror or error}", path, hint) from None

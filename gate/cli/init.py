@@ -14,7 +14,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import quantity, read_results, reading_options
+from ._shared import quantity, read_results, reading_options, save
 
 if TYPE_CHECKING:
     from ..model import Load, Run
@@ -68,10 +68,7 @@ def command(**options: Any) -> int:
     if path == "-":
         click.echo(text, nl=False)
         return Exit.PASS
-    try:
-        Path(path).write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror or error}", path, "name another file") from None
+    save(Path(path), text.encode(), "name another file")
     source = (
         f" from {answers.measured.runs} run{'s' * (answers.measured.runs > 1)}" if answers.measured else ""
     )

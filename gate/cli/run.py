@@ -15,6 +15,7 @@ from ..units import SECONDS
 from ._place import policy_name
 from ._progress import Progress
 from ._shared import (
+    Outputs,
     chosen_policy,
     needs_gaps,
     output_options,
@@ -111,6 +112,7 @@ def command(**options: Any) -> int:
     Stopped in the middle, by whatever, the same command goes on where it was.
     """
     outputs = wanted_outputs(options)
+    _refuse_inside(outputs, Path(options["folder"]))
     progress = Progress()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job ends its benchmark too
     try:
@@ -131,6 +133,20 @@ def command(**options: Any) -> int:
     session.reported(report.exit_code)
     session.close()
     return report.exit_code
+
+
+def _refuse_inside(outputs: Outputs, folder: Path) -> None:
+    """Raises UsageError for an output among what the session keeps; the others say so."""
+    from ..bench.journal import NAME
+    from ..bench.plan import BASELINE, CANDIDATE
+
+    own = [(folder / name).resolve() for name in (BASELINE, CANDIDATE, "failed", "logs", "witness", NAME)]
+    inside = [one for one in outputs if any(Path(one[1]).resolve().is_relative_to(place) for place in own)]
+    if inside:
+        hint = f"name a file elsewhere, such as {folder / 'report.json'}"
+        error = UsageError("the output would overwrite what the session keeps", inside[0][1], hint)
+        write_error(error, [one for one in outputs if one not in inside], about=None)
+        raise error
 
 
 def _session(options: dict[str, Any], progress: Progress) -> Session:

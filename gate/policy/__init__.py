@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from ..disk import is_there, opened
 from ..errors import PolicyError
 from ..model import Policy
 from ._build import build
@@ -49,7 +50,7 @@ def load(path: str, *, profile: str | None = None) -> Policy:
 def content(path: str) -> bytes:
     """The bytes of a policy file, one more than allowed at most. Raises PolicyError."""
     try:
-        with Path(path).open("rb") as file:
+        with opened(path) as file:
             return file.read(MAX_BYTES + 1)  # one byte more shows that it is too large
     except FileNotFoundError:
         raise PolicyError("no such policy file", path, _START) from None
@@ -131,7 +132,7 @@ def find(folder: str = ".") -> str:
     """The policy file of a folder. Raises PolicyError where there is none."""
     for name in NAMES:
         path = Path(folder) / name
-        if path.is_file():
+        if path.is_symlink() or is_there(path):  # also what cannot be read: another one must not stand in
             return str(path)
     where = "" if folder == "." else folder
     raise PolicyError(f"no policy found: no {', '.join(NAMES)}", where, _START)

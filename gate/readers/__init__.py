@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import disk
 from ..errors import InputError, UsageError
 from ..model import Run
 from . import (
@@ -34,6 +35,7 @@ from . import (
     lmbenchmark,
     mlperf,
     mlperf_endpoints,
+    ours,
     prometheus,
     sglang,
     sidecar,
@@ -107,18 +109,19 @@ def read(
     attempted: str | None = None,
     columns: Iterable[str] = (),
     watch: Watch | None = None,
+    ignore: Iterable[str] = (),
 ) -> Reading:
     """Read files, folders, globs and `-` as one set.
 
     `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `gaps_up_to` does
     so where all files together have no more bytes, `attempted` names the gateway's counter where files are
     scraped metrics, `columns` holds ours=theirs names of home-made rows, `watch` is told how far reading
-    is. Raises InputError for what is missing, unreadable,
+    is, `ignore` holds patterns of files to leave out. Raises InputError for what is missing, unreadable,
     unknown or contradictory, UsageError for an unknown tool or key.
     """
     caller = facts.parse(stated)
     forced = by_name(tool) if tool else None
-    sources, notes = files.find(names, gaps=gaps, attempted=attempted)
+    sources, notes = files.find(names, gaps=gaps, attempted=attempted, ignore=ignore)
     _prepare(sources, gaps_up_to, watch)
     mapped = _map_columns(sources, tuple(columns))
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
@@ -126,12 +129,10 @@ def read(
     for source in sources:
         what = None if forced else files.side_file(source, _side_files())
         if what:
-            notes.append(f"{source.name}: skipped, {what}, not a result")
+            _skip(source, what, notes)
         elif twin := _twin(source, seen.setdefault(len(source.data), [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
-        else:
-            source.refuse_early()
-            reader = forced or claim(source)
+        elif (reader := forced or _claimed(source, notes, several=len(sources) > 1)) is not None:
             claimed.setdefault(reader.NAME, []).append((reader, source))
     if mapped and generic.NAME not in claimed:
         raise UsageError(
@@ -146,6 +147,26 @@ def read(
         hint = "pass the tool's result file, or force it with --tool NAME"
         raise InputError(f"no result among the files{why}", named, hint)
     return Reading(tuple(sidecar.apply(facts.apply(run, caller)) for run in runs), tuple(notes))
+
+
+def _claimed(source: Source, notes: list[str], *, several: bool) -> Reader | None:
+    """The reader of a file; None for what slo-gate wrote itself, with a note. Raises InputError."""
+    try:
+        source.refuse_early()
+        if what := ours.what(source):
+            _skip(source, what, notes)
+            return None
+        return claim(source)
+    except InputError as error:
+        if several:
+            way = f"pass the results instead of the folder, or {files.leave_out(source.name)}"
+            error.hint = f"{error.hint}; if it is no result, {way}" if error.hint else way
+        raise
+
+
+def _skip(source: Source, what: str, notes: list[str]) -> None:
+    disk.let_go(source.path or "")
+    notes.append(f"{source.name}: skipped, {what}, not a result")
 
 
 def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:

@@ -5,17 +5,15 @@ A saved report holds P50, P90 and P99 of each run and no requests, so it is neve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
 from ..errors import UsageError
 from ..model import METRICS, SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
-from . import _side_files, files, ladders, read
+from . import _side_files, files, ladders, ours, read
 from .source import BROKEN, Source
 
-_REPORT = re.compile(r'\s*\{\s*"schema_version"\s*:\s*1\s*,\s*"verdict"\s*:')
 _MOST_RUNS = 10_000
 
 
@@ -59,6 +57,7 @@ def read_baseline(
     stated: Iterable[str] = (),
     columns: Iterable[str] = (),
     gaps: bool = False,
+    ignore: Iterable[str] = (),
 ) -> Baseline:
     """Result files, folders and globs as `read` takes them, and saved reports among them.
 
@@ -67,9 +66,9 @@ def read_baseline(
     names = list(names)
     if "-" in names:
         raise UsageError("a baseline is not read from stdin", "--baseline -", "save it to a file")
-    sources, notes = files.find(names)
+    sources, notes = files.find(names, ignore=ignore)
     # The name decides nothing: reports are called anything.
-    reports = [source for source in sources if _REPORT.match(source.head)]
+    reports = [source for source in sources if ours.REPORT.match(source.head)]
     results = [source for source in sources if source not in reports]
     runs, reported = _reported(reports, notes)
     if runs and all(files.side_file(source, _side_files()) for source in results):

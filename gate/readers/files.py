@@ -1,12 +1,13 @@
-"""What the caller named -> the files to read: folders, globs, stdin, side files, twins."""
+"""What the caller named -> the files to read: folders, globs, stdin, side files, what is left out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..errors import InputError
+from ..disk import is_file, is_folder, is_there
+from ..errors import InputError, UsageError
 from .source import Source
 
 RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
@@ -14,83 +15,215 @@ RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml",
 STDIN = "stdin"  # how a source without a path is named
 _PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
+_SHOWN = 5  # files that a note names
 
+PAGES = {"*.html": "a page", "*.md": "a page", "*.sarif": "a SARIF log", "*.xml": "JUnit XML"}
 # Files that lie beside results whatever the tool. Readers add their own tool's.
 SIDE_FILES: Mapping[str, str] = {
     "slo.yaml": "a policy",
     ".slo-gate.yaml": "a policy",
     "*.slo.json": "a sidecar of slo-gate run",
     "command.txt": "a recorded command",
-    "ORIGIN.md": "a note",
     "requirements*.txt": "a list of packages",
+    **PAGES,
+    **dict.fromkeys(("*.png", "*.svg", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.pdf"), "a picture"),
 }
 
 
-def find(
-    names: Iterable[str], *, gaps: bool = False, attempted: str | None = None
-) -> tuple[list[Source], list[str]]:
-    """Every file the names stand for, in a stable order, and notes on what a folder held besides.
+class Ignored:
+    """Patterns of files to leave out, and what each of them left out.
 
-    Raises InputError for a name that stands for nothing.
+    A pattern is matched from the right, as `PurePath.match` does it: without a slash it is about the name
+    of a file, or of a folder below the named one. Raises UsageError for a pattern that is none.
     """
-    sources: list[Source] = []
-    notes: list[str] = []
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.left_out: dict[str, list[str]] = {pattern: [] for pattern in patterns}
+        for pattern in self.left_out:
+            if not Path(pattern).name:
+                hint = "write the name of a file or a glob, like --ignore 'meta*.json'"
+                raise UsageError(f'"{pattern}" is no pattern of file names', "--ignore", hint)
+
+    def __call__(self, path: Path) -> bool:
+        """Whether the file or folder is left out."""
+        whole = Path(os.path.abspath(path)) if self.left_out else path  # noqa: PTH100 links stay as named
+        for pattern, names in self.left_out.items():
+            if path.match(pattern) or whole.match(pattern):
+                names.append(str(path))
+                return True
+        return False
+
+    def notes(self) -> list[str]:
+        """What was left out, for the report."""
+        return [
+            f"ignored by {pattern}: {len(names)} file{'s' * (len(names) > 1)}, {_some(names)}"
+            if names
+            else f"ignored by {pattern}: nothing, the pattern matches no file"
+            for pattern, names in self.left_out.items()
+        ]
+
+
+def find(
+    names: Iterable[str],
+    *,
+    gaps: bool = False,
+    attempted: str | None = None,
+    ignore: Iterable[str] = (),
+) -> tuple[list[Source], list[str]]:
+    """Every file the names stand for, in a stable order, and notes on what was left out.
+
+    Raises InputError for a name that stands for nothing, UsageError for an empty name.
+    """
+    ignored, notes, sources = Ignored(ignore), list[str](), list[Source]()
     for name in names:
+        if not name:
+            raise UsageError("a name is empty", "", "name a file, a folder or a glob")
         if name == "-":
             sources.append(Source(None, STDIN, gaps=gaps, attempted_counter=attempted))
             continue
         path = Path(name)
-        if path.is_dir():
-            found, skipped = _folder(path)
-            notes += skipped
-        elif _MAGIC & set(name) and not path.exists():
-            import glob
-
-            found = []
-            for match in sorted(map(Path, glob.glob(name, recursive=True))):  # noqa: PTH207 absolute patterns
-                inside, skipped = _folder(match) if match.is_dir() else ([match], [])
-                found += inside
-                notes += skipped
-            if not found:
-                raise InputError(
-                    "no file matches", name, "check the pattern, or the step that writes the results"
-                )
-        else:
-            found = [path]
+        found = _found(name, ignored, notes) if _several(name) else [] if ignored(path) else [path]
         sources += [Source(file, str(file), gaps=gaps, attempted_counter=attempted) for file in found]
+    notes[:0] = ignored.notes()
+    if not sources:
+        raise InputError("every file is left out", ", ".join(ignored.left_out) or "nothing", "ignore fewer")
     return sources, notes
 
 
-def _folder(path: Path) -> tuple[list[Path], list[str]]:
-    files = sorted(_walk(path))
+def candidates(names: Iterable[str]) -> Iterator[Path]:
+    """Every file that `find` may give. Raises nothing: to look before anything is read."""
+    nothing = Ignored(())
+    for name in filter(None, names):
+        for place in _places(Path(name), nothing, _passed) if _several(name) else (Path(name),):
+            if is_folder(place):
+                files = _walk(place, nothing, _passed)
+                yield from (file for file in files if _suffix(file) in RESULT_SUFFIXES)
+            else:
+                yield place
+
+
+def leave_out(name: str) -> str:
+    """How a file that a folder or glob holds is left out, as a part of a hint that works as printed."""
+    import glob
+    import shlex
+
+    return f"leave it out with --ignore {shlex.quote(glob.escape(name))}"
+
+
+def _several(name: str) -> bool:
+    """Whether a name stands for what is found: a folder, or a pattern where no file is called so."""
+    return is_folder(name) or bool(_MAGIC & set(name) and not is_there(name))
+
+
+def _found(name: str, ignored: Ignored, notes: list[str]) -> list[Path]:
+    found: list[Path] = []
+    for place in _places(Path(name), ignored, _failed):
+        found += _folder(place, ignored, notes) if is_folder(place) else [place]
+    if not found and not is_folder(name):
+        but = ", besides what is ignored" if any(ignored.left_out.values()) else ""
+        hint = "check the pattern, or the step that writes the results"
+        raise InputError(f"no file matches{but}", name, hint)
+    return list(dict.fromkeys(found))
+
+
+def _folder(path: Path, ignored: Ignored, notes: list[str]) -> list[Path]:
+    files = sorted(_walk(path, ignored, _failed))
     results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
-    for file in results:  # a dangling link or a pipe among results must not vanish
-        if not file.is_file():
-            raise InputError("is no file that can be read", str(file), "mend the link, or remove it")
-    for file in files:
+    for file in files:  # a dangling link may have been a folder; a pipe among results must not vanish
+        if not (is_file(file) if _suffix(file) in RESULT_SUFFIXES else is_there(file)):
+            hint = f"mend it, or {leave_out(str(file))}"
+            raise InputError("is no file that can be read", str(file), hint)
         if file.suffix.lower() in _PACKED and _suffix(Path(file.stem)) in RESULT_SUFFIXES:
-            raise InputError("is packed in a way that is not read", str(file), "unpack it, or pack it as .gz")
+            hint = f"unpack it, pack it as .gz, or {leave_out(str(file))}"
+            raise InputError("is packed in a way that is not read", str(file), hint)
     if not results:
-        raise InputError(
-            "the folder holds no result file", str(path), "check the path, or the step that writes it"
-        )
-    others = [file.name for file in files if _suffix(file) not in RESULT_SUFFIXES]
-    if not others:
-        return results, []
-    shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-    return results, [f"{path}: skipped what cannot be a result: {shown}"]
+        but = " besides what is ignored" if any(ignored.left_out.values()) else ""
+        hint = "check the path, or the step that writes it"
+        raise InputError(f"the folder holds no result file{but}", str(path), hint)
+    if others := [file.name for file in files if _suffix(file) not in RESULT_SUFFIXES]:
+        notes.append(f"{path}: skipped what cannot be a result: {_some(others)}")
+    return results
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, also behind links to folders, each folder once."""
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+# ---- where to look --------------------------------------------------------------------------
+
+
+Failed = Callable[[OSError], None]  # is told of a folder that cannot be read
+
+
+def _failed(error: OSError) -> None:
+    hint = f"make it readable, or {leave_out(str(error.filename))}"
+    raise InputError(f"the folder cannot be read: {error.strerror}", str(error.filename), hint) from None
+
+
+def _passed(error: OSError) -> None:
+    """Go on: it is told elsewhere."""
+
+
+def _places(path: Path, ignored: Ignored, failed: Failed) -> Iterator[Path]:
+    """The folder itself, or what a pattern matches, in order: as glob has it, but no folder is lost."""
+    if is_folder(path):
+        yield path
+        return
+    first = next(at for at, part in enumerate(path.parts) if _MAGIC & set(part))
+    places = _matches_of(Path(*path.parts[:first]), path.parts[first:], ignored, failed)
+    yield from sorted(dict.fromkeys(places))
+
+
+def _matches_of(folder: Path, parts: Sequence[str], ignored: Ignored, failed: Failed) -> Iterator[Path]:
+    """What the parts of a pattern match below a folder; like a shell's, a star matches no hidden name."""
+    if not parts:
+        yield folder
+        return
+    part, rest = parts[0], parts[1:]
+    if part == "**":
+        for root, folders, names in _walked(folder, ignored, failed):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            if rest:
+                yield from _matches_of(root, rest, ignored, failed)
+            else:
+                yield from (root / name for name in names if not name.startswith("."))
+        return
+    try:
+        if _MAGIC & set(part):
+            names = [one.name for one in folder.iterdir()]
+        else:
+            names = [part] if (folder / part).stat() else []
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        failed(error)
+        return
+    from fnmatch import fnmatchcase
+
+    for name in names:
+        plain = name == part or (fnmatchcase(name, part) and (part[0] == "." or name[0] != "."))
+        if plain and not ignored(folder / name):
+            yield from _matches_of(folder / name, rest, ignored, failed)
+
+
+def _walk(folder: Path, ignored: Ignored, failed: Failed) -> Iterator[Path]:
+    """Every file below a folder that is not left out."""
+    for root, _, names in _walked(folder, ignored, failed):
+        yield from (root / name for name in names)
+
+
+def _walked(folder: Path, ignored: Ignored, failed: Failed) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """What os.walk gives, also behind links to folders, each folder once and without what is left out."""
     seen = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
+    for root, folders, names in os.walk(folder, onerror=failed, followlinks=True):
         real = os.path.realpath(root)
         if real in seen:
             folders.clear()
             continue
         seen.add(real)
-        yield from (Path(root, name) for name in names)
+        folders[:] = [name for name in folders if not ignored(Path(root, name))]
+        yield Path(root), folders, [name for name in names if not ignored(Path(root, name))]
 
 
 def _suffix(file: Path) -> str:

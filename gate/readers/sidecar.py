@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
+from ..disk import opened
 from ..errors import InputError
 from ..model import Load, Run
 from .facts import added
@@ -51,7 +53,7 @@ def columns(path: Path | None) -> dict[str, str]:
     Raises InputError for a sidecar that is broken.
     """
     beside = None if path is None else path.with_name(path.name + SUFFIX)
-    return dict(_decoded(beside).columns) if beside is not None and beside.is_file() else {}
+    return dict(_decoded(beside).columns) if beside is not None and os.path.lexists(beside) else {}
 
 
 def apply(run: Run) -> Run:
@@ -60,7 +62,7 @@ def apply(run: Run) -> Run:
     Raises InputError for a sidecar that is broken, belongs to other bytes, or says otherwise than the file.
     """
     path = Path(run.input + SUFFIX)
-    if run.input == STDIN or not path.is_file():
+    if run.input == STDIN or not os.path.lexists(path):
         return run
     said = _decoded(path)
     if said.result is not None and said.result.sha256 not in (None, run.sha256):
@@ -73,7 +75,7 @@ def apply(run: Run) -> Run:
 
 def _decoded(path: Path) -> _Sidecar:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             said = msgspec.json.decode(file.read(_MOST_BYTES), type=_Sidecar)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", str(path), _HINT) from None

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .. import disk
 from ..errors import InputError
 
 # What only some files need is imported where it is used: this module is part of every start.
@@ -54,11 +55,12 @@ class Stored:
     @cached_property
     def _stored(self) -> Buffer:
         if self.path is None:
+            disk.keep_stdin()
             return self._capped(sys.stdin.buffer.read(_UNPACKED_MAX + 1))
         try:
-            with self.path.open("rb") as file:
+            with disk.opened(self.path) as file:
                 if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
-                    return self._capped(file.read(_UNPACKED_MAX + 1))  # a device may never end
+                    return self._capped(file.read(_UNPACKED_MAX + 1))  # a pipe may never end
                 from mmap import ACCESS_READ, mmap
 
                 return mmap(file.fileno(), 0, access=ACCESS_READ)
@@ -145,7 +147,7 @@ class Stored:
         if self.path is None:
             return None
         path = self.path.with_name(name)
-        return type(self)(path, str(Path(self.name).with_name(name))) if path.is_file() else None
+        return type(self)(path, str(Path(self.name).with_name(name))) if disk.is_file(path) else None
 
     def fail(self, why: str, at: str = "", hint: str = "") -> InputError:
         """An InputError about this file; `at` is a JSON path or a line."""

@@ -1,0 +1,155 @@
+"""Files by what they are and not by what they are called: nothing that is read is written over.
+
+What a process reads is remembered by device and inode, so that a glob, a folder, a link, a companion or
+a redirected stdout cannot make one file an input and an output. A process is one command line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from .errors import UsageError
+
+Identity: TypeAlias = tuple[int, int]  # device and inode
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_READ: set[Identity] = set()  # opened
+_KEPT: set[Identity] = set()  # and what will be, or may have been
+
+
+def forget() -> None:
+    """Begin a command line: nothing has been read."""
+    _READ.clear()
+    _KEPT.clear()
+
+
+def identity(file: str | Path | int) -> Identity | None:
+    """Of a regular file, by its name or descriptor; None where there is none."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def stream(name: str) -> Identity | None:
+    """The file that stdin, stdout or stderr stands for, where it is one."""
+    try:
+        return identity(getattr(sys, name).fileno())
+    except (AttributeError, OSError, ValueError):  # closed, or no stream of the system
+        return None
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """A file to read, which no output may land on from now on. Never blocks.
+
+    Raises OSError for what cannot be read, a named pipe, a socket and a device among it (the pipe of a
+    shell's `<(command)` is read), and UsageError where stdout or stderr is redirected to the file.
+    """
+    _refuse_special(os.stat(path), path)  # before it is opened: that alone wakes who waits at a pipe
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 the caller closes it
+    try:
+        found = os.fstat(file.fileno())
+        _refuse_special(found, path)
+        if stat.S_ISFIFO(found.st_mode):
+            os.set_blocking(file.fileno(), True)
+        keep(file.fileno(), path, _READ)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def keep(file: str | Path | int, name: str | Path, among: set[Identity] = _KEPT) -> None:
+    """From now on no output may land on this file. Raises UsageError where stdout or stderr does."""
+    if (found := identity(file)) is None:
+        return
+    among.add(found)
+    for other in ("stdout", "stderr"):
+        if stream(other) == found:
+            why = f"{other} is redirected to a file that is read; with > the shell has emptied it already"
+            raise UsageError(why, str(name), "redirect it to another file")
+
+
+def keep_stdin() -> None:
+    """The same of the file that stdin may be."""
+    if stream("stdin"):
+        keep(sys.stdin.fileno(), "stdin")
+
+
+def let_go(path: str | Path) -> None:
+    """The file was looked at and left aside: an output may replace it, if nothing else keeps it."""
+    _READ.discard(identity(path) or (0, 0))
+
+
+def is_read(found: Identity | None) -> bool:
+    """Whether a file is among those that are read."""
+    return found in _READ or found in _KEPT
+
+
+def to_write(path: str | Path) -> BinaryIO:
+    """A file to write, made where it is not there, and as long as it was: nothing is lost by opening it.
+
+    Raises OSError, and UsageError for a file that is read.
+    """
+    file = open(path, "wb", 0, opener=_without_emptying)  # noqa: SIM115 the caller closes it
+    if is_read(identity(file.fileno())):
+        file.close()
+        raise UsageError("the output would overwrite what is read", str(path), "name another file")
+    return file
+
+
+def fill(file: BinaryIO, content: bytes) -> None:
+    """Make `content` the whole content of what `to_write` gave. Raises OSError, e.g. for a full disk."""
+    if identity(file.fileno()):  # a pipe has no length
+        file.truncate(0)
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _without_emptying(name: str, flags: int) -> int:
+    return os.open(name, flags & ~os.O_TRUNC, 0o666)
+
+
+def _refuse_special(found: os.stat_result, path: str | Path) -> None:
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode))
+    if kind is None or (stat.S_ISFIFO(found.st_mode) and _of_shell(str(path))):
+        return
+    raise OSError(errno.EINVAL, f"it is {kind}, not a file")
+
+
+def _of_shell(path: str) -> bool:
+    """Whether a path names a descriptor that this process was given, as `<(command)` does."""
+    return path == "/dev/stdin" or os.path.dirname(path) in ("/dev/fd", "/proc/self/fd")
+
+
+# ---- what a name stands for, whoever may not look there -------------------------------------
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a regular file is there and can be looked at."""
+    return os.path.isfile(path)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is there and can be looked at."""
+    return os.path.isdir(path)
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether anything is there, and is no link to nothing."""
+    return os.path.exists(path)
