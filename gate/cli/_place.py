@@ -49,6 +49,8 @@ def policy_name(options: Mapping[str, Any]) -> PolicyName | None:
     from ..model import PolicyName
     from ._shared import chosen_policy
 
+    if options.get("max_growth"):
+        return PolicyName("growth", "built-in:growth", None)
     known = {"policy_from": "head", **dict.fromkeys(("policy_path", "preset", "profile")), **options}
     path = f"preset:{known['preset']}" if known["preset"] else known["policy_path"]
     try:

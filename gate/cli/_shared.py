@@ -45,7 +45,12 @@ _GIVEN = {
 }
 _GIVEN |= {"--set": "stated", "--map": "columns", "--baseline": "baseline", "--allow-baseline": "allowed"}
 _DEFAULTS = {"--policy-from": "head", "--fail-on": "fail"}
-_GIVEN |= {"--same-session": "same_session", "--fail-on": "fail_on", "--report-only": "report_only"}
+_GIVEN |= {
+    "--max-growth": "max_growth",
+    "--same-session": "same_session",
+    "--fail-on": "fail_on",
+    "--report-only": "report_only",
+}
 
 # ---- options ------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError, UsageError
-from ._place import policy_name
+from ._place import placed, policy_name
 from ._reading import progress
 from ._shared import (
     baseline_options,
@@ -29,6 +29,7 @@ from ._shared import (
 if TYPE_CHECKING:
     from ..model import Baseline, Policy, Report
 
+_POLICY = {"policy": "policy_path"}
 _GAPS_UP_TO = 32 << 20  # bytes: a page shows ITL unasked only where decoding gaps takes no second
 _EXITS = """\b
 Exit codes:
@@ -41,6 +42,11 @@ Exit codes:
   70  a bug of ours; never 1"""
 
 
+_GROWTH = (
+    "Judge without a policy: how much P50 and P90 of TTFT, TPOT and E2E grew against --baseline, like 10%."
+)
+
+
 @click.command(name="check", epilog=_EXITS)
 @click.argument("results", nargs=-1)
 @policy_options
@@ -51,6 +57,7 @@ Exit codes:
     metavar="FILES",
     help="Compare with these results or saved JSON reports; may be given again.",
 )
+@click.option("--max-growth", metavar="PERCENT", help=_GROWTH)
 @baseline_options
 @output_options
 @click.option(
@@ -98,7 +105,7 @@ def _judge(options: dict[str, Any]) -> Report:
 
     from ..evaluate import evaluate
 
-    policy = chosen_policy(options)
+    policy, baseline = _growth(options) if options["max_growth"] else (chosen_policy(options), None)
     gaps = needs_gaps(policy)
     with progress() as watch:
         reading = read_results(
@@ -113,13 +120,38 @@ def _judge(options: dict[str, Any]) -> Report:
         policy,
         reading.runs,
         date.today(),
-        baseline=_baseline(options, policy, gaps),
+        baseline=baseline or _baseline(options, policy, gaps),
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
         charts=what_if(options["html"] or options["markdown"] or options["format_"] == "markdown"),
     )
     return reproducible(report, ("slo-gate", "check", *options["results"]), options)
+
+
+def _growth(options: dict[str, Any]) -> tuple[Policy, Baseline]:
+    """The built-in policy of --max-growth for what the baseline holds. Raises UsageError and InputError."""
+    from msgspec.structs import replace
+
+    from .. import policy
+    from ..model import REQUEST_METRICS
+
+    limit = options["max_growth"]
+    if named := [f"--{name}" for name in ("policy", "preset", "profile") if options[_POLICY.get(name, name)]]:
+        hint = "leave out --max-growth, or the policy"
+        raise UsageError(f"--max-growth brings its own policy and excludes {named[0]}", "", hint)
+    if not options["baseline"]:
+        hint = "name the results of the old build: --baseline FILES"
+        raise UsageError("--max-growth compares with a baseline, and none is given", "", hint)
+    baseline = read_baseline(options["baseline"], options, gaps=False)
+    has = [one for one in REQUEST_METRICS if not all(run.doubt(one) for run in baseline.runs)]
+    try:
+        found = policy.growth(limit, has or REQUEST_METRICS)
+    except ValueError as error:
+        raise UsageError(str(error), "--max-growth", "write it like 10%") from None
+    # Files that name no session were measured alike: whoever asks for a limit says so (its help does).
+    alike = baseline.same_session or not (baseline.reported or any(run.session for run in baseline.runs))
+    return placed(found, ""), replace(baseline, same_session=alike)
 
 
 def _baseline(options: dict[str, Any], policy: Policy, gaps: bool) -> Baseline | None:

@@ -6,11 +6,13 @@ DESIGN section 3 is the format; docs/policy.md describes it for users; schemas/p
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..disk import is_there, opened
 from ..errors import PolicyError
 from ..model import Policy
+from . import _growth
 from ._build import build
 from ._problems import Problems, suggest
 from ._profiles import NONE, alone, merged
@@ -23,6 +25,7 @@ __all__ = [
     "content",
     "document",
     "find",
+    "growth",
     "load",
     "parse",
     "preset",
@@ -126,6 +129,12 @@ def preset_text(name: str) -> str:
     if name not in PRESETS:
         raise PolicyError(f'there is no preset "{name}"', "", suggest(name, PRESETS))
     return (_PRESETS_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def growth(limit: str, metrics: Sequence[str]) -> Policy:
+    """The built-in policy of `check --max-growth`: how much these metrics may grow. Raises ValueError."""
+    policy = parse(_growth.text(limit, metrics).encode(), _growth.PATH)
+    return _growth.noted(policy, limit, metrics)
 
 
 def find(folder: str = ".") -> str:

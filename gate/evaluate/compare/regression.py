@@ -189,8 +189,9 @@ def _tail(one: _Asked, sides: Sides) -> str:
     said = [f"From {one.growth.method}."]
     if sides.kind == STORED:
         said.append(
-            f"A stored baseline of {_sessions(len(sides.sessions[0]))} only warns: sessions differ by 3 to"
-            f" 5 % anyway; measure both builds in one session, or store {BAND_FROM} sessions."
+            f"This only warns: the baseline is {_sessions(len(sides.sessions[0]))}, stored, and sessions differ"
+            " by 3 to 5% with no change of the build. It blocks with --same-session (one job measured both),"
+            f" `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
         )
     elif one.growth.few_runs:
         said.append("Fewer than five runs a side: the spread between runs is not covered.")
