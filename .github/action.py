@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ ARTIFACT = {
     "sarif": "report.sarif",
 }  # input -> its name in the artifact
 NO_REPORT = {"verdict": "error"}
-USAGE = 2
+USAGE, BUG = 2, 70
 COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -123,9 +124,13 @@ def tell_what_is_looser(source: str) -> None:
 
 
 def prepare(files: Mapping[str, str]) -> None:
-    """Folders for the reports; action.sh has removed those of an earlier run."""
+    """Folders for the reports; action.sh has removed those of an earlier run. Raises InputError."""
     for path in map(Path, files.values()):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"there is no room for a report at {shown(str(path))}: {error.strerror or error}"
+            raise InputError(f"{why}; name another file") from None
 
 
 def stamp(path: str) -> tuple[int, ...] | None:
@@ -172,7 +177,7 @@ def this_job() -> str:
 def comment_mode() -> str:
     """When to comment: never where no pull request is meant. Raises InputError."""
     mode, number = one_of("comment", COMMENT_MODES), given("pr-number")
-    if number and not (number.isascii() and number.isdecimal() and int(number)):
+    if number and not re.fullmatch("[1-9][0-9]{0,17}", number):
         raise InputError(f"pr-number is {shown(number)}; write a number, or leave it out")
     for name in ("check-run", "upload-artifact"):
         switch(name)
@@ -225,10 +230,23 @@ def outputs(
 
 
 def append(variable: str, text: str) -> None:
-    """To a file the runner reads, where there is a runner."""
+    """To a file the runner reads, where there is a runner; what cannot be written changes no exit code."""
     if path := os.environ.get(variable):
-        with Path(path).open("a", encoding="utf-8", newline="") as file:
-            file.write(text)
+        try:
+            with Path(path).open("a", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except OSError as error:
+            print(f"warning: {variable} cannot be written: {inert(str(error))}", file=sys.stderr)
+
+
+def judge(files: Mapping[str, str], source: str) -> int:
+    """The exit code of `check`; a signal that ended it is one too."""
+    code = subprocess.run([*SLO_GATE, *arguments(files, source)], check=False).returncode
+    if code >= 0:
+        return code
+    print(f"error: slo-gate was ended by signal {-code}, as for a lack of memory", file=sys.stderr)
+    print("::error title=slo-gate::Nothing was judged; the log says why.")
+    return BUG
 
 
 def main() -> int:
@@ -243,7 +261,7 @@ def main() -> int:
         prepare(files)
         mode = comment_mode()
         source = policy_source()
-        code = subprocess.run([*SLO_GATE, *arguments(files, source)], check=False).returncode
+        code = judge(files, source)
         if source != "head" and code != USAGE:  # there was a policy to judge by
             tell_what_is_looser(source)
     except (InputError, OSError) as error:
@@ -266,4 +284,12 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception:
+        traceback.print_exc()  # an exit code of 1 would be a verdict
+        append(
+            "GITHUB_STEP_SUMMARY", f"### ERROR (exit {BUG}): a bug of slo-gate; the log of this step has it\n"
+        )
+        append("GITHUB_OUTPUT", f"verdict=error\nexit-code={BUG}\n")
+        sys.exit(BUG)

@@ -25,7 +25,7 @@ inert() { # text on one line, with nothing in it that a runner or a terminal obe
 stop() { # message, hint: nothing was judged
   echo "error: $(inert "$1")" >&2
   echo "hint: $(inert "$2")" >&2
-  printf 'verdict=error\nexit-code=2\n' >>"${GITHUB_OUTPUT:-/dev/null}"
+  printf 'verdict=error\nexit-code=2\n' >>"${GITHUB_OUTPUT:-/dev/null}" || true
   echo "::error title=slo-gate::Nothing was judged; the log says why."
   { # inside a code span nothing is a mention, a link or HTML
     printf '### ERROR (exit 2, no verdict): nothing was judged\n\n'
@@ -35,9 +35,10 @@ stop() { # message, hint: nothing was judged
       printf -- '- **%s:** `%s`\n' "$name" "${text//\`/\'}"
       shift
     done
-  } >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
+  } >>"${GITHUB_STEP_SUMMARY:-/dev/null}" || true
   exit 2
 }
+trap 'stop "line $LINENO of action.sh failed" "the log says why"' ERR # an exit code of 1 would be a verdict
 
 trim() { # $1 without white space around it
   local text="$1"
@@ -161,6 +162,7 @@ for name in $reports; do
   variable="SLO_GATE_$name"
   path="$(trim "${!variable:-}")"
   if [ "$name" = REPORT_JSON ]; then path="${path:-slo-gate-report/report.json}"; fi
+  case "$path" in *[[:cntrl:]]*) stop "a report path holds control characters: $path" 'name one file' ;; esac
   if [ "$number" -gt 1 ]; then
     case "${path#./}" in slo-gate-report/*) path="slo-gate-report-$number/${path#*slo-gate-report/}" ;; esac
   fi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ SUMMARY_BYTES = 1_000_000  # GitHub drops a step summary above 1 MiB
 
 
 def _number(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if value != "auto" and not (value.isdecimal() and int(value)):
+    if value != "auto" and not re.fullmatch("[1-9][0-9]{0,17}", value):
         raise click.BadParameter('write a number, or "auto" for the request this job is about')
     return value
 
@@ -166,8 +167,11 @@ def _summarise(markdown: str) -> None:
     from ..publish import shorten
 
     file = Path(path)
-    room = SUMMARY_BYTES - (file.stat().st_size if file.is_file() else 0)
-    if room < len(markdown.encode()) and room < 1000:  # the step has used it up; GitHub would drop it all
-        return
-    with file.open("a", encoding="utf-8", newline="") as summary:
-        summary.write(shorten(markdown, room, room))
+    try:
+        room = SUMMARY_BYTES - (file.stat().st_size if file.is_file() else 0)
+        if room < len(markdown.encode()) and room < 1000:  # the step has used it up; GitHub would drop it all
+            return
+        with file.open("a", encoding="utf-8", newline="") as summary:
+            summary.write(shorten(markdown, room, room))
+    except OSError as error:  # the verdict and the comment do not depend on it
+        click.echo(f"warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror}", err=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -559,14 +561,16 @@ REPORTS = {"REPORT_JSON": "r.json", "JUNIT": "  j.xml\n", "MARKDOWN": "sub/m m.m
 BAD = "x\n::error title=pwn::pwned ###[error]pwned \x1b[31m"
 
 
-def step(folder: Path, *, old: bool = True, **inputs: str) -> subprocess.CompletedProcess[str]:
+def step(
+    folder: Path, *, old: bool = True, path: str = os.environ["PATH"], **inputs: str
+) -> subprocess.CompletedProcess[str]:
     """The first step of the Action, where it ends before anything is installed, on top of old reports."""
     (folder / "sub").mkdir(exist_ok=True)
     for name in REPORTS.values() if old else ():
         (folder / name.strip()).write_text("PASS", encoding="utf-8")
     known = {"SOURCE": str(ROOT), "EXTRA": "", "PYTHON": "", **REPORTS, **inputs}
     env = {
-        "PATH": os.environ["PATH"],
+        "PATH": path,
         "RUNNER_TEMP": str(folder / "temp"),
         "GITHUB_OUTPUT": str(folder / "out.txt"),
     }
@@ -715,3 +719,70 @@ def test_no_input_puts_a_command_into_the_log(name: str, tmp_path: Path) -> None
     assert done.returncode == 2
     assert obeyed(done) == [OURS]
     assert "pwned" in done.stderr
+
+
+def test_where_the_script_itself_fails_the_exit_code_is_no_verdict(tmp_path: Path) -> None:
+    """Without cksum nothing can be named after what is installed."""
+    bare = Path(bare_path(tmp_path / "bin"))
+    (bare / "cksum").unlink()
+    done = step(tmp_path, path=str(bare))
+    assert (done.returncode, "of action.sh failed" in done.stderr) == (2, True)
+    assert "verdict=error\nexit-code=2\n" in (tmp_path / "out.txt").read_text(encoding="utf-8")
+    assert (tmp_path / "summary").read_text(encoding="utf-8").startswith("### ERROR (exit 2, no verdict)")
+
+
+def after_installation(folder: Path, **env: str) -> subprocess.Popen[str]:
+    """What action.sh ends with, in a folder with a policy and results; GITHUB_OUTPUT is out.txt."""
+    (folder / "slo.yaml").write_text(POINT, encoding="utf-8")
+    (folder / "good.jsonl").write_text(rows(200, 0.1), encoding="utf-8")
+    known = {"PATH": os.environ["PATH"], "GITHUB_OUTPUT": "out.txt", "SLO_GATE_RESULTS": "good.jsonl", **env}
+    return subprocess.Popen(
+        [sys.executable, "-I", ROOT / ".github" / "action.py"],
+        cwd=folder, env=known, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_outputs_that_cannot_be_written_change_no_exit_code(tmp_path: Path) -> None:
+    process = after_installation(tmp_path, GITHUB_OUTPUT="/dev/full")
+    out, err = process.communicate()
+    assert (process.returncode, out.startswith("PASS chat")) == (0, True)
+    assert "GITHUB_OUTPUT cannot be written" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the child in /proc")
+def test_a_check_that_is_killed_is_an_error_with_a_code_that_is_documented(tmp_path: Path) -> None:
+    process = after_installation(tmp_path, SLO_GATE_RESULTS="-")  # it waits for its stdin
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text(encoding="ascii").split()):
+        time.sleep(0.02)
+    os.kill(int(found[0]), signal.SIGKILL)
+    _, err = process.communicate()
+    assert (process.returncode, "slo-gate was ended by signal 9" in err) == (70, True), err
+    said = (tmp_path / "out.txt").read_text(encoding="utf-8")
+    assert said.startswith("verdict=error\nexit-code=70\n")
+    assert "report-json=\n" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("PR_NUMBER", "9" * 5000, 'pr-number is "999'),
+        ("PR_NUMBER", "\uff17", 'pr-number is "\\uff17"'),
+        ("UPLOAD_ARTIFACT", "yes", 'upload-artifact is "yes"; write true or false'),
+        ("REPORT_JSON", "slo.yaml/r.json", 'there is no room for a report at "slo.yaml/r.json"'),
+    ],
+)
+def test_an_input_that_means_nothing_is_an_error_of_usage(
+    name: str, value: str, why: str, tmp_path: Path
+) -> None:
+    process = after_installation(tmp_path, **{f"SLO_GATE_{name}": value})
+    _, err = process.communicate()
+    assert (process.returncode, why in err, "Traceback" in err) == (2, True, False), err
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").startswith("verdict=error\nexit-code=2\n")
+
+
+def test_a_report_path_of_several_lines_is_none(tmp_path: Path) -> None:
+    done = step(tmp_path, JUNIT="a.xml\nverdict=pass")
+    assert (done.returncode, "a report path holds control characters" in done.stderr) == (2, True)

@@ -600,7 +600,7 @@ def test_a_missing_report_exits_3(slo_gate: Process) -> None:
     assert (done.returncode, "none.json" in done.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "x", "7; rm", ""])
+@pytest.mark.parametrize("number", ["0", "-1", "x", "7; rm", "", "７", "9" * 5000])
 def test_a_number_that_is_none_exits_2(number: str, slo_gate: Process) -> None:
     assert slo_gate("comment", "--report", "r.json", "--pr", number).returncode == 2
 
@@ -694,6 +694,12 @@ def test_the_step_summary_stays_below_its_limit_whatever_is_there(
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) < 1024 * 1024
     assert ("### FAIL chat-70b" in text) == (before < 999_000)
+
+
+def test_a_summary_that_cannot_be_written_is_a_warning(comment: Comment) -> None:
+    done = comment(failing(), "--mode", "never", "--step-summary", GITHUB_STEP_SUMMARY="/dev/full")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "warning: GITHUB_STEP_SUMMARY cannot be written: No space left on device\n"
 
 
 def test_without_a_runner_there_is_no_summary_and_no_complaint(comment: Comment) -> None:
