@@ -786,3 +786,30 @@ def test_an_input_that_means_nothing_is_an_error_of_usage(
 def test_a_report_path_of_several_lines_is_none(tmp_path: Path) -> None:
     done = step(tmp_path, JUNIT="a.xml\nverdict=pass")
     assert (done.returncode, "a report path holds control characters" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("report", "results"),
+    [
+        ("good.jsonl", "*.jsonl"),
+        ("./good.jsonl", "."),
+        ("slo.yaml", "good.jsonl"),
+        ("hard.json", "good.jsonl"),
+    ],
+)
+def test_a_report_that_would_replace_what_is_read_is_refused_and_is_no_output(
+    report: str, results: str, tmp_path: Path
+) -> None:
+    def files() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "out.txt"}
+
+    (tmp_path / "good.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "hard.json").hardlink_to(tmp_path / "good.jsonl")
+    process = after_installation(tmp_path, SLO_GATE_REPORT_JSON=report, SLO_GATE_RESULTS=results)
+    before = files()
+    _, err = process.communicate()
+    assert (process.returncode, "would overwrite what is read" in err) == (2, True), err
+    assert files() == before
+    said = (tmp_path / "out.txt").read_text(encoding="utf-8")
+    assert said.startswith("verdict=error\nexit-code=2\n")
+    assert "report-json=\n" in said
