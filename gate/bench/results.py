@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import readers
 from ..errors import GateError, InputError
@@ -26,6 +27,7 @@ class How(Struct, frozen=True):
     stated: tuple[str, ...] = ()
     gaps: bool = False
     columns: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
 
 def read(folder: Path, how: How) -> Reading:
@@ -38,7 +40,10 @@ def read(folder: Path, how: How) -> Reading:
     names = [str(file)] if file.is_file() else [str(folder)]
     if how.tool and names == [str(folder)]:  # a forced reader skips nothing by its name
         names = [str(p) for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.endswith(SIDECAR)]
-    return readers.read(names, tool=how.tool, stated=how.stated, gaps=how.gaps, columns=how.columns)
+    said = {"stated": how.stated, "gaps": how.gaps, "columns": how.columns, "ignore": how.ignore}
+    found = readers.read(names, tool=how.tool, **said)  # type: ignore[arg-type]
+    unused = {readers.files.unused(pattern) for pattern in how.ignore}  # another run may have such a file
+    return replace(found, notes=tuple(note for note in found.notes if note not in unused))
 
 
 def write_sidecars(runs: Sequence[Run], facts: Mapping[str, Any]) -> list[Path]:

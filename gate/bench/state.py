@@ -14,7 +14,11 @@ from .results import How
 
 _NEW = "name another --dir for a new session"
 _FREE = ("timeout_s", "max_failures")  # may change from start to start
-_WORDS = {"sides": "command, witness or image", "points": "load", "reading": "--tool or --set"}
+_WORDS = {
+    "sides": "command, witness or image",
+    "points": "load",
+    "reading": "--tool, --set, --map or --ignore",
+}
 
 
 class Done(Struct, frozen=True):

@@ -82,6 +82,11 @@ def run(arguments: Sequence[str]) -> int:
     except GateError as error:
         complain(error.message, error.where, error.hint)
         return error.exit
+    except MemoryError:
+        from ._shared import NO_MEMORY
+
+        complain(NO_MEMORY, "", "")
+        return Exit.INPUT
     except Exception as error:
         return _bug(error)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from .. import disk
-from ..errors import Exit, GateError, UsageError
+from ..errors import Exit, GateError, InputError, UsageError
 from ._place import placed, policy_name, subject
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..model import AnyReport, Baseline, Policy, PolicyName, Report, WhatIf
     from ..readers import Reading
 
+NO_MEMORY = "the results need more memory than this process may use: pass fewer or smaller files at once"
 _FORMATS = click.Choice(("text", "json", "junit", "markdown", "github", "gitlab"))
 FILES = {  # option -> emitter, and what it writes
     "json": ("json", "the report as JSON"),
@@ -43,7 +44,13 @@ _GIVEN = {
     "--profile": "profile",
     "--tool": "tool",
 }
-_GIVEN |= {"--set": "stated", "--map": "columns", "--baseline": "baseline", "--allow-baseline": "allowed"}
+_GIVEN |= {
+    "--set": "stated",
+    "--map": "columns",
+    "--ignore": "ignore",
+    "--baseline": "baseline",
+    "--allow-baseline": "allowed",
+}
 _DEFAULTS = {"--policy-from": "head", "--fail-on": "fail"}
 _GIVEN |= {
     "--max-growth": "max_growth",
@@ -55,6 +62,13 @@ _GIVEN |= {
 # ---- options ------------------------------------------------------------------------------
 
 
+def named(value: str) -> str:
+    """The type of every option that names a file: an empty name would be the current folder, or no output."""
+    if not value:
+        raise click.BadParameter("the name is empty: check the variable it comes from")
+    return value
+
+
 def _together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Several options as one, in this order in the help."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
@@ -63,12 +77,18 @@ def _together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
 _FROM = "Take --policy as a commit has it; base is the one that a pull request is made against."
 policy_options = _together(  # read by `chosen_policy`
     click.option(
-        "-p", "--policy", "policy_path", metavar="FILE", help="The policy. Default: slo.yaml and kin."
+        "-p",
+        "--policy",
+        "policy_path",
+        type=named,
+        metavar="FILE",
+        help="The policy. Default: slo.yaml and kin.",
     ),
     click.option("--policy-from", default="head", metavar="head|base|COMMIT", help=_FROM),
     click.option("--preset", metavar="NAME", help="Use an embedded policy instead of a file."),
     click.option("--profile", metavar="NAME", help="Use this profile of the policy."),
 )
+_IGNORE = "Leave out files of this name or path, results and baselines alike; the report says which."
 reading_options = _together(  # read by `read_results`
     click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file."),
     click.option(
@@ -81,6 +101,7 @@ reading_options = _together(  # read by `read_results`
         metavar="OURS=THEIRS",
         help="Name a column of home-made rows, as in --map e2e_ms=latency_ms.",
     ),
+    click.option("--ignore", multiple=True, type=named, metavar="GLOB", help=_IGNORE),
 )
 _SAME = "State that one job on one node measured both the baseline and the results."
 _ALLOW = "Let the baseline differ in tool, model, hardware, interaction, load, input_tokens or output_tokens."
@@ -91,7 +112,7 @@ baseline_options = _together(  # read by `read_baseline`
 output_options = _together(  # read by `wanted_outputs`
     click.option("--format", "format_", type=_FORMATS, help="What goes to stdout. Default: text."),
     *(
-        click.option(f"--{name}", metavar="FILE", help=f"Also write {what}; - is stdout.")
+        click.option(f"--{name}", type=named, metavar="FILE", help=f"Also write {what}; - is stdout.")
         for name, (_, what) in FILES.items()
     ),
 )
@@ -129,14 +150,26 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
     return placed(policy.load(path, profile=options["profile"]), path)
 
 
-def read_results(options: Mapping[str, Any], example: str, **how: Any) -> Reading:
+def read_results(
+    options: Mapping[str, Any], example: str, policy: Policy | None = None, **how: Any
+) -> Reading:
     """The results the options name; `example` shows how to name one. Raises UsageError and InputError."""
     from .. import readers
 
     if not options["results"]:
         raise UsageError("no result file is named", "", example)
-    how = {"tool": options["tool"], "stated": options["stated"], "columns": options["columns"], **how}
-    return readers.read(options["results"], **how)
+    return readers.read(options["results"], **_how(options, policy), **how)
+
+
+def _how(options: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
+    """How files are read, results and baselines alike."""
+    said = {name: options[name] for name in ("tool", "stated", "columns")}
+    return {**said, "ignore": ignored(options, policy)}
+
+
+def ignored(options: Mapping[str, Any], policy: Policy | None) -> tuple[str, ...]:
+    """Patterns of files to leave out, the caller's and the policy's."""
+    return (*options["ignore"], *(policy.evidence.ignore if policy else ()))
 
 
 def needs_gaps(policy: Policy) -> bool:
@@ -144,7 +177,9 @@ def needs_gaps(policy: Policy) -> bool:
     return any(objective.metric == "itl" for objective in policy.objectives)
 
 
-def read_baseline(names: Sequence[str], options: Mapping[str, Any], *, gaps: bool) -> Baseline:
+def read_baseline(
+    names: Sequence[str], options: Mapping[str, Any], policy: Policy | None = None, *, gaps: bool
+) -> Baseline:
     """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
     from msgspec.structs import replace
 
@@ -155,8 +190,7 @@ def read_baseline(names: Sequence[str], options: Mapping[str, Any], *, gaps: boo
         if key not in ALLOWABLE:
             hint = f"one of {', '.join(ALLOWABLE)}"
             raise UsageError(f'"{key}" is nothing a baseline may differ in', "--allow-baseline", hint)
-    how = {"tool": options["tool"], "stated": options["stated"], "columns": options["columns"]}
-    found = reader(names, **how, gaps=gaps)
+    found = reader(names, **_how(options, policy), gaps=gaps)
     return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
 
 
@@ -387,6 +421,7 @@ def write_error(
     """
     from ..model import ErrorReport
 
+    error = InputError(NO_MEMORY) if isinstance(error, MemoryError) else error
     if isinstance(error, GateError):
         code, message, where, hint = error.exit, error.message, error.where, error.hint
     else:

@@ -12,6 +12,7 @@ from ._reading import progress
 from ._shared import (
     baseline_options,
     chosen_policy,
+    named,
     needs_gaps,
     output_options,
     policy_options,
@@ -48,12 +49,13 @@ _GROWTH = (
 
 
 @click.command(name="check", epilog=_EXITS)
-@click.argument("results", nargs=-1)
+@click.argument("results", nargs=-1, type=named)
 @policy_options
 @reading_options
 @click.option(
     "--baseline",
     multiple=True,
+    type=named,
     metavar="FILES",
     help="Compare with these results or saved JSON reports; may be given again.",
 )
@@ -111,6 +113,7 @@ def _judge(options: dict[str, Any]) -> Report:
         reading = read_results(
             options,
             "slo-gate check results.json --policy slo.yaml",
+            policy,
             gaps=gaps,
             gaps_up_to=_GAPS_UP_TO if options["html"] else 0,
             watch=watch,
@@ -158,7 +161,7 @@ def _baseline(options: dict[str, Any], policy: Policy, gaps: bool) -> Baseline |
     """The baseline; one that a policy requires and nobody can read is judged to be none (exit 4)."""
     if options["baseline"]:
         try:
-            return read_baseline(options["baseline"], options, gaps=gaps)
+            return read_baseline(options["baseline"], options, policy, gaps=gaps)
         except InputError as error:
             if not policy.requires_baseline:
                 raise

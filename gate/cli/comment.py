@@ -12,6 +12,7 @@ import click
 from ..disk import opened
 from ..errors import Exit, InputError
 from ._lines import show
+from ._shared import named
 
 if TYPE_CHECKING:
     from ..model import AnyReport, PolicyName
@@ -27,7 +28,9 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
 
 
 @click.command(name="comment")
-@click.option("--report", "path", metavar="FILE", required=True, help="What `check --json FILE` wrote.")
+@click.option(
+    "--report", "path", type=named, metavar="FILE", required=True, help="What `check --json FILE` wrote."
+)
 @click.option(
     "--pr", default="auto", show_default=True, metavar="NUMBER", callback=_number,
     help="The pull or merge request; auto finds the one this job is about.",

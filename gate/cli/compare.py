@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import aligned, baseline_options, read_baseline, read_results, reading_options
+from ._shared import aligned, baseline_options, named, read_baseline, read_results, reading_options
 
 if TYPE_CHECKING:
     from ..model import Change, Comparison
@@ -22,8 +22,8 @@ Exit codes:
 
 
 @click.command(name="compare", epilog=_EXITS)
-@click.argument("baseline")
-@click.argument("results", nargs=-1, required=True)
+@click.argument("baseline", type=named)
+@click.argument("results", nargs=-1, required=True, type=named)
 @baseline_options
 @reading_options
 @click.option(

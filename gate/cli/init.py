@@ -14,7 +14,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import quantity, read_results, reading_options, save
+from ._shared import named, quantity, read_results, reading_options, save
 
 if TYPE_CHECKING:
     from ..model import Load, Run
@@ -41,6 +41,7 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
     "--from",
     "results",
     multiple=True,
+    type=named,
     metavar="FILE",
     help="Suggest bounds from these results, with headroom, and the sizes that they have.",
 )
@@ -50,6 +51,7 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
     "--output",
     default="slo.yaml",
     show_default=True,
+    type=named,
     metavar="FILE",
     help="Where to write; - is stdout.",
 )
@@ -91,7 +93,7 @@ def _next(answers: Answers, options: dict[str, Any]) -> list[str]:
     return ["slo-gate", "check", *(options["results"] or ["RESULTS"]), *policy, *tool, *words]
 
 
-_READING = {"stated": "--set", "columns": "--map"}
+_READING = {"stated": "--set", "columns": "--map", "ignore": "--ignore"}
 
 # ---- answers ------------------------------------------------------------------------------
 

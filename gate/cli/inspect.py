@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from ..errors import Exit
-from ._shared import columns, read_results, reading_options
+from ._shared import columns, named, read_results, reading_options
 
 
 @click.command(name="inspect")
-@click.argument("results", nargs=-1)
+@click.argument("results", nargs=-1, type=named)
 @reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

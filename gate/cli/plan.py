@@ -14,6 +14,7 @@ from ._shared import (
     advice_json,
     aligned,
     chosen_policy,
+    named,
     needs_gaps,
     policy_options,
     read_results,
@@ -32,7 +33,7 @@ _WIDTH = 100
 
 
 @click.command(name="plan", epilog=_EXITS)
-@click.argument("results", nargs=-1)
+@click.argument("results", nargs=-1, type=named)
 @policy_options
 @reading_options
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
@@ -55,7 +56,7 @@ def _plan(options: dict[str, Any]) -> Plan:
     policy = chosen_policy(options)
     if not options["results"]:
         return plan(policy)
-    reading = read_results(options, "", gaps=needs_gaps(policy))
+    reading = read_results(options, "", policy, gaps=needs_gaps(policy))
     return remaining(policy, reading.runs, date.today())
 
 

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, GateError, UsageError
 from ._lines import complain, show
-from ._shared import as_json, chosen_policy, policy_options
+from ._shared import as_json, chosen_policy, named, policy_options
 
 if TYPE_CHECKING:
     from ..policy.diff import Difference
@@ -23,7 +23,7 @@ def command() -> None:
 
 
 @command.command(name="validate")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, type=named)
 def policy_validate(files: Sequence[str]) -> int:
     """Check policy FILES, with every profile, against the rules and against the published schema."""
     code = Exit.PASS
@@ -74,8 +74,8 @@ def policy_show(**options: Any) -> int:
 
 
 @command.command(name="diff")
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", type=named)
+@click.argument("new", type=named)
 @click.option("--old-from", default="head", metavar="head|base|COMMIT", help="Take OLD as a commit has it.")
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--fail-on-looser", is_flag=True, help="Exit 1 when anything got looser.")

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import chosen_policy, policy_options, save
+from ._shared import chosen_policy, named, policy_options, save
 
 if TYPE_CHECKING:
     from ..recipe import Recipe
@@ -42,7 +42,11 @@ _TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "infe
     help="On stdout: the files themselves, or one page that explains them.",
 )
 @click.option(
-    "-o", "--output", metavar="FOLDER", help="Write bench.sh, the CI file and RECIPE.md there instead."
+    "-o",
+    "--output",
+    type=named,
+    metavar="FOLDER",
+    help="Write bench.sh, the CI file and RECIPE.md there instead.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files in FOLDER.")
 def command(**options: Any) -> int:

@@ -17,6 +17,8 @@ from ._progress import Progress
 from ._shared import (
     Outputs,
     chosen_policy,
+    ignored,
+    named,
     needs_gaps,
     output_options,
     policy_options,
@@ -54,7 +56,13 @@ Exit codes: as check, and
 @click.argument("words", nargs=-1, metavar="-- COMMAND...")
 @policy_options
 @click.option(
-    "--dir", "folder", default="slo-gate-run", show_default=True, help="The session: results, logs, journal."
+    "--dir",
+    "folder",
+    type=named,
+    metavar="FOLDER",
+    default="slo-gate-run",
+    show_default=True,
+    help="The session: results, logs, journal.",
 )
 @click.option(
     "--runs",
@@ -101,7 +109,9 @@ Exit codes: as check, and
 @click.option("--baseline-witness", metavar="URL", help="The same for the baseline's server.")
 @click.option("--image", metavar="DIGEST", help="Of the server's image, for the sidecars.")
 @click.option("--baseline-image", metavar="DIGEST", help="The same for the baseline's server.")
-@click.option("--dataset", metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars.")
+@click.option(
+    "--dataset", type=named, metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars."
+)
 @reading_options
 @click.option("--again", is_flag=True, help="Give the verdict of a finished session again; runs nothing.")
 @output_options
@@ -129,7 +139,7 @@ def command(**options: Any) -> int:
     progress.clear()
     again = ("slo-gate", "run", "--again", "--dir", options["folder"])
     # What was read, and how, is in the session.
-    write(reproducible(report, again, {**options, "tool": None, "stated": ()}), outputs)
+    write(reproducible(report, again, {**options, "tool": None, "stated": (), "ignore": ()}), outputs)
     session.reported(report.exit_code)
     session.close()
     return report.exit_code
@@ -206,8 +216,8 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         _seconds(options["timeout"], "--timeout"),
         options["max_failures"],
     )
-    how = How(options["tool"], tuple(options["stated"]), needs_gaps(policy), tuple(options["columns"]))
-    return asked, how
+    stated, columns = tuple(options["stated"]), tuple(options["columns"])
+    return asked, How(options["tool"], stated, needs_gaps(policy), columns, ignored(options, policy))
 
 
 def _split(command: str | None) -> tuple[str, ...]:

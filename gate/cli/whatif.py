@@ -8,7 +8,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import advice_json, aligned, chosen_policy, policy_options, read_results, reading_options
+from ._shared import advice_json, aligned, chosen_policy, named, policy_options, read_results, reading_options
 
 if TYPE_CHECKING:
     from ..model import Move, MovedObjective, MovedPoint, Needed, WhatIf
@@ -22,7 +22,7 @@ Exit codes:
 
 
 @click.command(name="whatif", epilog=_EXITS)
-@click.argument("results", nargs=-1)
+@click.argument("results", nargs=-1, type=named)
 @policy_options
 @click.option("--ttft", metavar=_RANGE, help="Move the per-request TTFT bound, e.g. 300ms:1s.")
 @click.option("--tpot", metavar=_RANGE, help="Move the per-request TPOT bound, e.g. 10ms:30ms:2ms.")
@@ -37,7 +37,7 @@ def command(**options: Any) -> int:
 
     ranges = {name: _span(options[name], name) for name in REQUEST_METRICS if options[name]}
     policy = chosen_policy(options)
-    reading = read_results(options, "slo-gate whatif results.json --policy slo.yaml")
+    reading = read_results(options, "slo-gate whatif results.json --policy slo.yaml", policy)
     found = whatif(policy, reading.runs, ranges)
     if options["json"]:
         click.echo(advice_json(found))

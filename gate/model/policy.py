@@ -106,6 +106,7 @@ class EvidenceRules(Struct, frozen=True):
     tool_name: str | None = None
     warmup: int | str = 0  # requests dropped from the start of each run, or "auto"
     attempted: str | None = None  # the gateway counter of answers, for metrics scraped from engines
+    ignore: tuple[str, ...] = ()  # patterns of files that are left out
 
 
 class Waiver(Struct, frozen=True):

@@ -80,6 +80,7 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
         tool_name=tool["name"],
         warmup=section["warmup"],
         attempted=section["attempted"],
+        ignore=tuple(section["ignore"] or ()),
     )
 
 

@@ -157,6 +157,10 @@ TOOL = Shape(
 _PROMPTS = "`varied`: the same prompt in a loop is not evidence; told by prompt texts, else by input lengths."
 _WARMUP = "Requests dropped from the start of each run; auto drops start-up and ramp-down."
 _ATTEMPTED = "The gateway counter of answers: engines do not count what was rejected before them."
+_IGNORE = (
+    "Files that are left out of results and baselines, by name or glob; as --ignore, and shown as it is."
+)
+_LIKE = "write it like [meta*.json]"
 EVIDENCE = Shape(
     confidence=Key(CONFIDENCE, "How sure a verdict must be.", "95%"),
     decide=Key(word("confident", "point"), "By intervals, or (point) by the naked estimate.", "confident"),
@@ -166,6 +170,7 @@ EVIDENCE = Shape(
     prompts=Key(_stated(word("varied")), _PROMPTS),
     warmup=Key(whole(0, "auto"), _WARMUP, 0),
     attempted=Key(SHORT_TEXT, _ATTEMPTED),
+    ignore=Key(Many(SHORT_TEXT, "be a list of 1 to 20 patterns", most=20, hint=_LIKE), _IGNORE),
 )
 
 # ---- the rest -----------------------------------------------------------------------------

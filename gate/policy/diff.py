@@ -84,6 +84,7 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     if was.warmup != now.warmup:
         text = f"requests dropped as warm-up: {now.warmup}, was {was.warmup}"
         yield Difference("different", "evidence.warmup", text)
+    yield from _ignored(was.ignore, now.ignore)
     yield from _ordered("undecided", old.undecided, new.undecided, _BURDEN)
     yield from _ordered("semantics.cancelled", old.cancelled, new.cancelled, _MISSES)
     yield from _ordered("semantics.single_token_tpot", old.single_token_tpot, new.single_token_tpot, _MISSES)
@@ -241,6 +242,14 @@ def _tokens(id: str, old: TokenRule | None, new: TokenRule | None) -> Iterator[D
         yield Difference(effect, id, f"spread of lengths is {now}, was {was}")
     text = f"lengths may differ by {_share(new.tolerance)}, was {_share(old.tolerance)}"
     yield from _moved(id, old.tolerance, new.tolerance, text)
+
+
+def _ignored(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
+    for pattern in dict.fromkeys((*old, *new)):
+        if pattern not in old:
+            yield Difference("looser", "evidence.ignore", f"files called {pattern} are left out")
+        elif pattern not in new:
+            yield Difference("stricter", "evidence.ignore", f"files called {pattern} are read again")
 
 
 def _waivers(old: Sequence[Waiver], new: Sequence[Waiver]) -> Iterator[Difference]:

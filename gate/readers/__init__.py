@@ -157,11 +157,14 @@ def _claimed(source: Source, notes: list[str], *, several: bool) -> Reader | Non
             _skip(source, what, notes)
             return None
         return claim(source)
+    except MemoryError:
+        pass
     except InputError as error:
         if several:
             way = f"pass the results instead of the folder, or {files.leave_out(source.name)}"
             error.hint = f"{error.hint}; if it is no result, {way}" if error.hint else way
         raise
+    raise source.too_large()
 
 
 def _skip(source: Source, what: str, notes: list[str]) -> None:
@@ -254,16 +257,24 @@ def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
     from .settle import refuse_repetitions, settle_all  # as above: costs start-up time
     from .told import Told
 
-    refuse_repetitions(source, source.keys | source.yaml_keys)
-    told = decode(source)
-    return settle_all(source, reader, (told,) if isinstance(told, Told) else told)
+    try:
+        refuse_repetitions(source, source.keys | source.yaml_keys)
+        told = decode(source)
+        return settle_all(source, reader, (told,) if isinstance(told, Told) else told)
+    except MemoryError:
+        pass  # what its frames hold is free only behind this
+    raise source.too_large()
 
 
 def runs_of_set(reader: Reader, sources: Sequence[Source]) -> Sequence[Run]:
     """The runs of several files together. Raises InputError like `runs_of`."""
     from .settle import settle  # as above
 
-    return [settle(source, reader, told) for source, told in _has(reader, "decode_set")(sources)]
+    try:
+        return [settle(source, reader, told) for source, told in _has(reader, "decode_set")(sources)]
+    except MemoryError:
+        pass
+    raise max(sources, key=lambda source: source.size).too_large()
 
 
 def claim(source: Source) -> Reader:

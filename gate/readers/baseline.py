@@ -66,7 +66,9 @@ def read_baseline(
     names = list(names)
     if "-" in names:
         raise UsageError("a baseline is not read from stdin", "--baseline -", "save it to a file")
+    ignore = tuple(ignore)
     sources, notes = files.find(names, ignore=ignore)
+    notes = [note for note in notes if note not in map(files.unused, ignore)]  # it was meant for the results
     # The name decides nothing: reports are called anything.
     reports = [source for source in sources if ours.REPORT.match(source.head)]
     results = [source for source in sources if source not in reports]

@@ -49,18 +49,26 @@ class Ignored:
         whole = Path(os.path.abspath(path)) if self.left_out else path  # noqa: PTH100 links stay as named
         for pattern, names in self.left_out.items():
             if path.match(pattern) or whole.match(pattern):
-                names.append(str(path))
+                names.append(f"{path}/" if is_folder(path) else str(path))
                 return True
         return False
 
     def notes(self) -> list[str]:
         """What was left out, for the report."""
-        return [
-            f"ignored by {pattern}: {len(names)} file{'s' * (len(names) > 1)}, {_some(names)}"
-            if names
-            else f"ignored by {pattern}: nothing, the pattern matches no file"
-            for pattern, names in self.left_out.items()
-        ]
+        said = []
+        for pattern, names in self.left_out.items():
+            folders = sum(name.endswith("/") for name in names)
+            counts = {"file": len(names) - folders, "folder": folders}
+            number = " and ".join(f"{n} {what}{'s' * (n > 1)}" for what, n in counts.items() if n)
+            said.append(
+                f"ignored by {pattern}: {number}, {_some(sorted(names))}" if names else unused(pattern)
+            )
+        return said
+
+
+def unused(pattern: str) -> str:
+    """What is said of a pattern that leaves nothing out."""
+    return f"ignored by {pattern}: nothing, no result has such a name"
 
 
 def find(
@@ -85,8 +93,8 @@ def find(
         found = _found(name, ignored, notes) if _several(name) else [] if ignored(path) else [path]
         sources += [Source(file, str(file), gaps=gaps, attempted_counter=attempted) for file in found]
     notes[:0] = ignored.notes()
-    if not sources:
-        raise InputError("every file is left out", ", ".join(ignored.left_out) or "nothing", "ignore fewer")
+    if not sources and any(ignored.left_out.values()):
+        raise InputError("every file is left out", f"--ignore {', '.join(ignored.left_out)}", "ignore fewer")
     return sources, notes
 
 

@@ -107,10 +107,17 @@ class Stored:
     @cached_property
     def data(self) -> Buffer:
         """The content, decompressed. Raises InputError when it cannot be read."""
-        stored = self._stored
-        _ = self._hasher
-        if stored[:2] != b"\x1f\x8b":
+        try:
+            stored = self._stored
+            _ = self._hasher
+            if stored[:2] == b"\x1f\x8b":
+                return self._unpacked(stored)
             return stored[3:] if stored[:3] == _BOM else stored
+        except MemoryError:
+            pass
+        raise self.too_large()
+
+    def _unpacked(self, stored: Buffer) -> bytes:
         import gzip
         import io
         import zlib
@@ -148,6 +155,11 @@ class Stored:
             return None
         path = self.path.with_name(name)
         return type(self)(path, str(Path(self.name).with_name(name))) if disk.is_file(path) else None
+
+    def too_large(self) -> InputError:
+        """What a MemoryError says to people. Raised behind its handler, where what was held is free."""
+        why = "is too large for the memory that this process may use"
+        return self.fail(why, hint="use a machine with more memory, or pass parts of the run as files")
 
     def fail(self, why: str, at: str = "", hint: str = "") -> InputError:
         """An InputError about this file; `at` is a JSON path or a line."""

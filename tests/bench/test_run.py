@@ -207,7 +207,7 @@ def test_a_second_start_while_the_first_is_at_work_is_refused(session: Session) 
         ((), (*GOOD, "--requests", 200), "another command"),
         (("--runs", 20), GOOD, "another budget"),
         (("--seed", 5), GOOD, "another seed"),
-        (("--set", "hardware=8xH100"), GOOD, "another --tool or --set"),
+        (("--set", "hardware=8xH100"), GOOD, "another --tool, --set, --map or --ignore"),
     ],
 )
 def test_a_session_is_not_gone_on_with_on_other_terms(
