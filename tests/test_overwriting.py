@@ -170,6 +170,17 @@ def process(words: list[str], place: Path, **streams: Any) -> subprocess.Complet
     return subprocess.run([sys.executable, "-m", "gate", *words], cwd=place, text=True, env=env, **streams)
 
 
+def test_an_error_is_not_said_into_what_is_read(place: Path) -> None:
+    before = content(place)
+    with (place / "r/b.jsonl").open("ab") as file:
+        words = ["check", "r", "-p", "p.yaml", "--junit", "/dev/stderr"]
+        done = process(words, place, stdout=subprocess.PIPE, stderr=file)
+        both = process(["inspect", "r"], place, stdout=file, stderr=file)
+    assert (done.returncode, both.returncode) == (2, 2)
+    assert "stderr is redirected to a file that is read" in done.stdout
+    assert content(place) == before
+
+
 @pytest.mark.parametrize("words", [["check", "r", "-p", "p.yaml", "--junit", "ok.xml"], ["inspect", "r/*"]])
 def test_a_result_that_the_shell_emptied_is_said_to_be_so(words: list[str], place: Path) -> None:
     with (place / "r/a.jsonl").open("wb") as file:
@@ -220,6 +231,8 @@ def test_a_report_within_the_results_is_known_by_the_next_check(place: Path, slo
     first = slo_gate("check", "r", "-p", "p.yaml", *words)
     assert first.returncode == 0, first.stderr
     (place / "r/said.txt").write_text(first.stdout)
+    for name in ("junit.xml", "markdown.md", "html.html"):  # and by any other name
+        (place / f"r/{name}.txt").write_bytes((place / "r" / name).read_bytes())
     for names in (["r"], ["r/*"], [str(path) for path in sorted((place / "r").iterdir())]):
         again = slo_gate("check", *names, "-p", "p.yaml", *words)
         assert again.returncode == 0, again.stderr
@@ -234,4 +247,23 @@ def test_a_report_within_the_results_is_known_by_the_next_check(place: Path, slo
             "summary.txt",
         ):
             assert f"{name}: skipped, " in said
-        assert "said.txt: skipped, " in said
+        for name in ("said.txt", "junit.xml.txt", "markdown.md.txt", "html.html.txt"):
+            assert f"{name}: skipped, " in said
+
+
+def test_a_step_summary_that_is_the_report_stays_as_it_is(place: Path, slo_gate: Process) -> None:
+    before = content(place)
+    words = ["comment", "--report", "stored/old.json", "--mode", "never", "--step-summary"]
+    done = slo_gate(*words, GITHUB_STEP_SUMMARY=str(place / "old.json"))
+    assert (done.returncode, content(place)) == (0, before)
+    assert "is the report that is read" in done.stderr
+
+
+def test_an_empty_list_is_a_code_quality_report_by_its_name_alone(place: Path, slo_gate: Process) -> None:
+    words = ["check", "r", "-p", "p.yaml", "--codequality", "r/findings.json"]
+    assert slo_gate(*words).returncode == 0
+    assert (place / "r/findings.json").read_text().split() == ["[]"]
+    again = slo_gate(*words)
+    assert again.returncode == 3  # it may as well be a benchmark that measured nothing
+    assert "--ignore r/findings.json" in again.stderr
+    assert slo_gate(*words, "--ignore", "r/findings.json").returncode == 0

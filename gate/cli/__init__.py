@@ -106,7 +106,7 @@ def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException
     options, inputs = stated_options(command, words[at + 1 :])
     outputs = stated_outputs(options)
     with suppress(UsageError):
-        named = {**options, "results": inputs, "baseline": [options.get("baseline", "")]}
+        named = {**options, "results": inputs, "baseline": [options.get("baseline", "")], "ignore": ()}
         keep_inputs(named, [target for _, target in outputs])
     write_error(said, outputs, about=policy_name(options))
 

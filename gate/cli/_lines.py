@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from .. import disk
+
 
 def show(*lines: str) -> None:
     """Lines on stdout, whoever wrote what stands in them (a path, a policy, an API): one line stays one."""
@@ -20,8 +22,15 @@ def complain(message: str, where: str, hint: str) -> None:
 
     first, *rest = message.splitlines() or [""]
     lead = f"error: {printable(where)}: " if where else "error: "
-    click.echo(lead + printable(first), err=True)
+    tell(lead + printable(first))
     for line in rest:  # never at the start of a line: a CI system may read commands there
-        click.echo(f"  - {printable(line)}", err=True)
+        tell(f"  - {printable(line)}")
     if hint:
-        click.echo(f"hint: {printable(hint)}", err=True)
+        tell(f"hint: {printable(hint)}")
+
+
+def tell(line: str) -> None:
+    """A line on stderr; on stdout where stderr goes to a file that is read, and nowhere where both do."""
+    aside = disk.is_read(disk.stream("stderr"))
+    if not (aside and disk.is_read(disk.stream("stdout"))):
+        click.echo(line, err=not aside)

@@ -14,6 +14,7 @@ import click
 
 from .. import disk
 from ..errors import Exit, GateError, InputError, UsageError
+from ._lines import tell
 from ._place import placed, policy_name, subject
 
 if TYPE_CHECKING:
@@ -317,7 +318,10 @@ def keep_inputs(options: Mapping[str, Any], targets: Sequence[str]) -> None:
     faults: list[UsageError] = []
     paths = [options[key] for key in ("policy_path", "dataset") if options.get(key)]
     paths += [name for name in policy.NAMES if not options.get("policy_path") and not options.get("preset")]
-    results, stored = (readers.files.candidates(options.get(key) or ()) for key in ("results", "baseline"))
+    left_out = options.get("ignore") or ()
+    results, stored = (
+        readers.files.candidates(options.get(key) or (), left_out) for key in ("results", "baseline")
+    )
     # The report of an earlier check is no input, but for a baseline.
     found = (path for path in results if disk.identity(path) not in there or not readers.ours.written(path))
     if "-" in (options.get("results") or ()):
@@ -445,4 +449,4 @@ def _replace(report: AnyReport, name: str, target: str, settings: Settings | Non
             _fill(_opened(name, target, stack), name, target, _rendered(report, name, target, settings))
     except UsageError as error:
         if (error.message, error.where) != (getattr(told, "message", ""), getattr(told, "where", "")):
-            click.echo(f"error: {printable(target)}: {printable(error.message)}", err=True)
+            tell(f"error: {printable(target)}: {printable(error.message)}")

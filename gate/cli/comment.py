@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..disk import opened
+from .. import disk
 from ..errors import Exit, InputError
 from ._lines import show
 from ._shared import named
@@ -78,7 +78,7 @@ def _load(path: str) -> AnyReport:
     from .. import saved
 
     try:
-        with opened(path) as file:
+        with disk.opened(path) as file:
             data = file.read(saved.MOST_BYTES + 1)  # one byte more shows that it is too large
     except OSError as error:
         hint = "write it with `slo-gate check --json FILE`"
@@ -169,6 +169,9 @@ def _summarise(markdown: str) -> None:
         return
     from ..publish import shorten
 
+    if disk.is_read(disk.identity(path)):
+        click.echo("warning: GITHUB_STEP_SUMMARY is the report that is read; it stays as it is", err=True)
+        return
     file = Path(path)
     try:
         room = SUMMARY_BYTES - (file.stat().st_size if file.is_file() else 0)

@@ -98,15 +98,18 @@ def find(
     return sources, notes
 
 
-def candidates(names: Iterable[str]) -> Iterator[Path]:
-    """Every file that `find` may give. Raises nothing: to look before anything is read."""
-    nothing = Ignored(())
+def candidates(names: Iterable[str], ignore: Iterable[str] = ()) -> Iterator[Path]:
+    """Every file that `find` may give, to look before anything is read.
+
+    Raises UsageError for a pattern that is none, and nothing for what cannot be read: that is told later.
+    """
+    left_out = Ignored(ignore)
     for name in filter(None, names):
-        for place in _places(Path(name), nothing, _passed) if _several(name) else (Path(name),):
+        for place in _places(Path(name), left_out, _passed) if _several(name) else (Path(name),):
             if is_folder(place):
-                files = _walk(place, nothing, _passed)
+                files = _walk(place, left_out, _passed)
                 yield from (file for file in files if _suffix(file) in RESULT_SUFFIXES)
-            else:
+            elif not left_out(place):
                 yield place
 
 

@@ -15,6 +15,7 @@ _JSON = re.compile(r'\s*\{\s*"schema_version"\s*:\s*1\s*,\s*"(comparisons|headli
 _TEXT = re.compile(
     r"(PASS|WARN|FAIL|INCONCLUSIVE|ERROR) .*\n((Next|Change): .*\n)*(exit code \d+\n\Z|\n[\s\S]*\nMeasured  )"
 )
+_MARKDOWN = re.compile(r"### (PASS|WARN|FAIL|INCONCLUSIVE|ERROR) ")
 _POLICY = re.compile(r"(?m)^version: *1 *(#.*)?$")
 _RULES = {"slo", "goodput", "limits", "regression"}
 _FINDING = {"check_name", "description", "fingerprint", "location", "severity"}
@@ -32,7 +33,9 @@ def written(path: Path) -> bool:
     """Whether a file is an output of slo-gate; it is only looked at, and an output may replace it."""
     source = Source(path, str(path))
     try:
-        return side_file(source, {}) in PAGES.values() or _output(source) is not None
+        return (
+            side_file(source, {}) in PAGES.values() or _is_empty_list(source) or _output(source) is not None
+        )
     except GateError:
         return False
     finally:
@@ -49,16 +52,23 @@ def _output(source: Source) -> str | None:
         if source.keys >= {"$schema", "runs", "version"} and "sarif" in str(source.doc.any("$schema")):
             return "a SARIF log"
     elif shape == "array":
-        if source.keys >= _FINDING or (bytes(source.data[:9]).split() == [b"[]"] and _code_quality(source)):
+        if source.keys >= _FINDING or (_is_empty_list(source) and _code_quality(source)):
             return "a code-quality report"
         if source.keys >= _INSPECTION:
             return "an inspection of slo-gate"
     elif shape == "text":
         if head.startswith("# TYPE slo_gate_"):
             return "metrics of slo-gate"
-        if _TEXT.match(head):
+        if _TEXT.match(head) or _MARKDOWN.match(head):
             return "a text of slo-gate"
+        if head.lstrip().startswith(("<?xml", "<!DOCTYPE html")):
+            return "a page"
     return None
+
+
+def _is_empty_list(source: Source) -> bool:
+    """Whether it may be a code-quality report without findings; it may be a benchmark without rows, too."""
+    return bytes(source.data[:9]).split() == [b"[]"]
 
 
 def _code_quality(source: Source) -> bool:
