@@ -26,8 +26,10 @@ ACTION = (
     "README.md",
     "LICENSE",
 )
-# What act takes instead of github.com's: it fetches all that an Action uses, also where it is not run.
-(UPLOAD,) = re.findall(r"uses: (actions/upload-artifact@[0-9a-f]{40}) # v", (ROOT / "action.yml").read_text())
+# The step of the docs; act takes a stand-in for it, because it reaches no github.com.
+UPLOAD, *_ = re.findall(
+    r"uses: (actions/upload-artifact@[0-9a-f]{40}) # v", (ROOT / "docs/ci/github.md").read_text("utf-8")
+)
 CHECKOUT = {"uses": "actions/checkout@v4"}
 
 

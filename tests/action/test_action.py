@@ -37,6 +37,25 @@ def use(name: str, **inputs: str) -> dict[str, Any]:
     return {"id": name, "name": name, "uses": "./", "continue-on-error": True, "with": said}
 
 
+def upload(name: str) -> dict[str, Any]:
+    """The step of docs/ci/github.md that keeps the artifact of the step `name`."""
+    page = (ROOT / "docs/ci/github.md").read_text(encoding="utf-8")
+    (block,) = (part for part in page.split("```yaml\n") if "artifact-name }}" in part)
+    _, step = yaml.safe_load(block.split("```")[0])["steps"]
+    assert step["uses"] == UPLOAD
+    words = {
+        key: value.replace("gate.outputs", f"{name}.outputs")
+        for key, value in step["with"].items()
+        if key != "retention-days"
+    }
+    return {
+        **step,
+        "id": f"keep-{name}",
+        "if": step["if"].replace("gate.outputs", f"{name}.outputs"),
+        "with": words,
+    }
+
+
 STEPS = [
     use("pass", results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n", upload_artifact="true"),
     use("fail", results="results/bad.jsonl", set="model=m\nhardware=8xH100", upload_artifact="true"),
@@ -180,11 +199,11 @@ def test_a_working_directory_is_where_paths_are_and_the_policy_keeps_its_place(
     assert 'pr-number is "7; rm"' in ran.part("number")
 
 
-def test_a_verdict_stands_where_its_artifact_cannot_be_kept(ran: Ran) -> None:
-    for name in ("pass", "fail"):  # whose outcomes are those of their verdicts
-        assert ran.outputs(name)["artifact-name"].startswith(f"slo-gate-gate-{name}-")
-        assert ran.outputs(name).get("artifact-url", "") == ""
-    assert "mkdir: cannot create directory" in ran.part("pass")
+def test_an_artifact_has_a_name_and_a_folder_of_its_own(ran: Ran) -> None:
+    first, second = (ran.outputs(name) for name in ("pass", "fail"))
+    assert first["artifact-name"].startswith("slo-gate-gate-pass-")
+    assert second["artifact-name"].startswith("slo-gate-gate-fail-")
+    assert first["artifact-path"] != second["artifact-path"] != ""
 
 
 def test_pip_s_settings_of_the_job_are_not_the_action_s(ran: Ran, kept: Path) -> None:
@@ -415,8 +434,11 @@ def test_each_use_in_a_job_and_a_matrix_has_its_own_reports_and_artifact(
     plain = {"report_json": "", "junit": "slo-gate-report/junit.xml", "markdown": "./slo-gate-report/m.md"}
     steps = [
         use("red", results=BAD_ROWS, upload_artifact="true", **plain),
+        upload("red"),
         use("green", upload_artifact="TRUE", comment_key='a: b/c|*?<>"', **plain),
+        upload("green"),
         use("off", **plain),
+        upload("off"),
     ]
     del steps[0]["with"]["comment-key"]
     strategy = {"max-parallel": 1, "matrix": {"gpu": ["h100", "a100"]}}
@@ -433,11 +455,12 @@ def test_each_use_in_a_job_and_a_matrix_has_its_own_reports_and_artifact(
         )
         assert f"Summary - ### {verdict.upper()} chat" in done.part(step)
     assert done.outputs("off").get("artifact-name", "") == ""
+    assert done.steps["keep-off"]["outcome"] == "skipped"
     kept = {path.name: path for path in (tmp_path / "out" / "artifacts").iterdir()}
     assert len(kept) == 4
     for step, verdict in {"red": "fail", "green": "pass"}.items():
         name = done.outputs(step)["artifact-name"]  # of the last leg
-        assert done.outputs(step)["artifact-url"] == f"https://forge/artifacts/{name}"
+        assert done.outputs(f"keep-{step}")["artifact-url"] == f"https://forge/artifacts/{name}"
         assert sorted(path.name for path in kept[name].iterdir()) == ["junit.xml", "report.json", "report.md"]
         assert json.loads((kept[name] / "report.json").read_text(encoding="utf-8"))["verdict"] == verdict
         assert name.startswith("slo-gate-gate-")
@@ -497,7 +520,7 @@ def test_a_python_that_is_named_and_too_old_is_an_error(tmp_path: Path, httpserv
     assert 'python is "python2.7", which is no Python 3.10 or newer' in done.part("gate")
 
 
-def test_the_action_has_every_input_and_output_and_one_other_action() -> None:
+def test_the_action_has_every_input_and_output_and_no_other_action() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     assert {
         "policy",
@@ -523,13 +546,12 @@ def test_the_action_has_every_input_and_output_and_one_other_action() -> None:
             "sarif",
             "check-run-url",
             "artifact-name",
-            "artifact-url",
+            "artifact-path",
         ),
     }
-    gate, upload = action["runs"]["steps"]
+    (gate,) = action["runs"]["steps"]  # a runner downloads what others use, also where it is off
     assert "uses" not in gate
     assert "${{" not in gate["run"]
-    assert upload["uses"] == UPLOAD
 
 
 def test_every_input_reaches_the_script_and_no_other() -> None:
