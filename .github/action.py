@@ -30,7 +30,7 @@ BOOLEANS = {
     "": False,
 }
 TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
-LINES = ("set", "baseline")
+LINES = ("set", "map", "ignore", "baseline")
 SWITCHES = ("report-only", "same-session")
 FILES = {
     "report-json": "json",

@@ -57,7 +57,12 @@ def upload(name: str) -> dict[str, Any]:
 
 
 STEPS = [
-    use("pass", results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n", upload_artifact="true"),
+    use(
+        "pass",
+        results="\nresults/good.jsonl\n  results/go*.jsonl  \n\n",
+        ignore="old.json\n x/*.log ",
+        upload_artifact="true",
+    ),
     use("fail", results="results/bad.jsonl", set="model=m\nhardware=8xH100", upload_artifact="true"),
     use("inconclusive", policy="prove.yaml"),
     use("broken", results="results/cut.json"),
@@ -197,6 +202,11 @@ def test_a_working_directory_is_where_paths_are_and_the_policy_keeps_its_place(
     assert 'working-directory is "services/none", which is no folder' in ran.part("elsewhere")
     assert "### ERROR (exit 2, no verdict)" in ran.part("elsewhere").split("Summary - ")[1]
     assert 'pr-number is "7; rm"' in ran.part("number")
+
+
+def test_what_is_to_be_ignored_reaches_the_check(ran: Ran, kept: Path) -> None:
+    notes = json.loads((kept / "pass/r.json").read_text(encoding="utf-8"))["notes"]
+    assert [any(glob in note for note in notes) for glob in ("old.json", "x/*.log")] == [True, True]
 
 
 def test_an_artifact_has_a_name_and_a_folder_of_its_own(ran: Ran) -> None:
