@@ -37,11 +37,14 @@ from ._planning import (
     zero_miss_minimum as zero_miss_minimum,
 )
 from ._relative import (
+    TRIM as TRIM,
     Shift as Shift,
     band_shift as band_shift,
+    expected_quantiles as expected_quantiles,
     holm_levels as holm_levels,
     paired_shift as paired_shift,
     sturdier as sturdier,
+    trimmed_shift as trimmed_shift,
     welch_shift as welch_shift,
 )
 from ._room import MOST_SHARE as MOST_SHARE, RoomTest as RoomTest, room_test as room_test

@@ -8,13 +8,18 @@ machine much less, so they are the units. docs/regression.md shows the error rat
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ._beta import betainc, t_quantile
-from ._counting import Floats
+from ._counting import Floats, nearest_rank
+
+TRIM = 0.2  # of the runs at either end, where one stall would decide
+EXPLAINED = 0.5  # of the variance of requests, from which their lengths are worth adjusting for
+_SPREAD, _MOST = 200, 2000  # quantiles that stand for all residuals, and for the requests of a run
 
 
 class Shift(Struct, frozen=True):
@@ -67,6 +72,60 @@ def welch_shift(base: Floats, candidate: Floats) -> Shift:
     return Shift(right.estimate - left.estimate, math.sqrt(a + b), df)
 
 
+def trimmed_shift(base: Floats, candidate: Floats, trim: float = 0.0) -> Shift:
+    """Two independent samples of like spread; with `trim`, of each without its floor(n trim) ends.
+
+    Trimmed means with the errors of the Winsorized samples (Yuen 1974); `trim` 0 is the t test. Of equal
+    numbers df is that of the pooled variance, which keeps its level there also for unequal spreads
+    (Welch 1938), else Satterthwaite's.
+    Raises ValueError for fewer than two figures left a side or one that is not finite.
+    """
+    (left, a, few), (right, b, many) = (_trimmed(side, trim) for side in (base, candidate))
+    error = math.sqrt(a + b)
+    df = float(few + many - 2)
+    if error and base.size != candidate.size:
+        df = (a + b) ** 2 / (a**2 / (few - 1) + b**2 / (many - 1))
+    return Shift(right - left, error, df)
+
+
+def expected_quantiles(
+    values: Sequence[Sequence[Floats]], lengths: Sequence[Sequence[Floats]], share: float
+) -> tuple[Floats, Floats] | None:
+    """What each run's quantile would be expected to be from the lengths of its requests alone.
+
+    `values` holds for both sides the requests of each run, `lengths` a row of covariates for each of them
+    (requests x covariates). One linear model for both sides, each at its own level, so that a slower side
+    is not explained away. As factors of the runs' geometric mean: divide by them to compare at equal lengths.
+    None where lengths explain less than half of the variance, or differ between the sides by more than
+    three standard errors: that is another workload and no chance.
+    """
+    sides = [np.concatenate(side) for side in values]
+    known = [np.concatenate(side) for side in lengths]
+    gap = np.abs(known[0].mean(axis=0) - known[1].mean(axis=0))
+    chance = np.sqrt(sum(side.var(axis=0) / len(side) for side in known))
+    if min(map(len, known)) < 2 or (gap > 3 * chance + 1e-12).any():
+        return None
+    y = np.concatenate([side / math.exp(float(np.log(side).mean())) for side in sides])
+    x = np.column_stack((np.ones(y.size), np.concatenate(known)))
+    slopes = np.linalg.lstsq(x, y, rcond=None)[0]
+    left = y - x @ slopes
+    if left.var() > (1 - EXPLAINED) * y.var():
+        return None
+    spread = np.quantile(left, (np.arange(_SPREAD) + 0.5) / _SPREAD)
+    found = []
+    for side in lengths:
+        logs = []
+        for rows in side:
+            fitted = slopes[0] + rows @ slopes[1:]
+            if fitted.size > _MOST:
+                fitted = np.quantile(fitted, (np.arange(_MOST) + 0.5) / _MOST)
+            value = nearest_rank((fitted[:, None] + spread).ravel(), share)
+            logs.append(math.log(value) if value > 0 else math.nan)
+        found.append(np.array(logs))
+    mean = float(np.concatenate(found).mean())
+    return None if math.isnan(mean) else (np.exp(found[0] - mean), np.exp(found[1] - mean))
+
+
 def band_shift(base: Floats, candidate: Floats) -> Shift:
     """Figures of stored sessions against those of new ones: is this more than sessions differ anyway?
 
@@ -107,6 +166,20 @@ def holm_levels(p_values: list[float], alpha: float) -> list[float]:
         open_ = open_ and p_values[index] < levels[index]
         left -= open_
     return levels
+
+
+def _trimmed(values: Floats, trim: float) -> tuple[float, float, int]:
+    """Trimmed mean, its squared error from the Winsorized sample, and how many figures are left."""
+    cut = int(values.size * trim)
+    left = values.size - 2 * cut
+    if left < 2 or not np.isfinite(values).all():
+        raise ValueError("a trimmed mean needs two figures or more, all finite")
+    ordered = np.sort(values)
+    kept = ordered[cut : values.size - cut]
+    pulled = np.clip(ordered, kept[0], kept[-1])
+    square = float(((pulled - pulled.mean()) ** 2).sum()) / (left * (left - 1))
+    scale = float(np.abs(values).max())
+    return float(kept.mean()), square if square > (1e-12 * scale) ** 2 else 0.0, left
 
 
 def _mean(values: Floats, what: str) -> Shift:

@@ -7,20 +7,23 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ... import stats, units
-from ...model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests
+from ...model import SAVED_REPORT, Aggregate, Floats, Objective, Policy, Requests, Status
 from ..checks import CLUSTERS, SURE_FROM, share_of
-from ..judge.counting import Unknown, metric_values, stated_percentile
+from ..judge.counting import Unknown, column_of, metric_values, stated_percentile
 from ..prepare import Prepared
 from .baseline import BAND, Sides
 
 RUN_SPREAD = 0.03  # run to run on one machine (STATS section 5), where one or two runs cannot show it
-FEWEST = 3  # runs that show some of their spread
+FEWEST = 3  # runs that show how much they differ
 BLOCKS = 10  # of the requests of a side with fewer than five runs
 LEAST_BLOCK = 10  # requests; shorter blocks have no percentile
 MOSTLY = 0.5  # of its requests failed: such a baseline shows an outage, whatever percentile is asked for
 PER_TAIL = 3  # a run shows P99 with 3 / (1 - 0.99) requests (STATS section 9 D)
+LEAST_TAIL = 0.5  # shorter runs compare if both sides are as short, from 0.5 / (1 - 0.99) requests on
+UNEVEN = 0.1  # of 1 - share: how much nearer to the middle the candidate's order statistic may stand
 
 
 Scale = Callable[[Floats], Floats]
@@ -30,21 +33,27 @@ class Unbounded(Exception):  # noqa: N818 - not an error: failures push the perc
     """Why the candidate's percentile has no value, as a sentence."""
 
 
+class Moved(Struct, frozen=True):
+    """How far a figure moved, for both verdicts; null where too few runs, or too short ones, say so."""
+
+    more: stats.Shift | None  # its lower bound can prove that it grew
+    clear: stats.Shift | None  # its upper bound that it did not
+
+
 class Growth(Struct, frozen=True, eq=False):
-    """How one percentile grew; the shifts are null where too few runs say how far they vary."""
+    """How one percentile grew."""
 
     baseline_s: float  # geometric mean
     candidate_s: float
     growth: float  # candidate / baseline - 1
-    log: stats.Shift | None
-    seconds: stats.Shift | None
+    measured: float  # the same without regard to the lengths of prompts and outputs
+    log: Moved
+    seconds: Moved
     method: str  # "10 paired runs"
     units: int  # what was compared: pairs, or the smaller side
     runs: int  # of the smaller side
-    few_runs: bool = False
-    too_few: str = ""  # why there is no interval
     unfit_to_pass: str = ""  # why a small growth proves nothing
-    wanted: int = 0  # requests a run takes for a PASS, where these have fewer
+    wanted: tuple[int, int] = (0, 0)  # runs a side and requests a run that a PASS takes, if these have fewer
     unreached: int = 0  # of the candidate's runs: where failures push it out of reach, growth is not known
     requests: int = 0  # attempted, of the smaller side
     note: str = ""
@@ -53,6 +62,7 @@ class Growth(Struct, frozen=True, eq=False):
 class _Side(Struct, frozen=True, eq=False):
     runs_s: Floats  # the percentile of each run
     values: tuple[Floats, ...] | None  # each run's requests in order of submission, or None without rows
+    sizes: tuple[int, ...]  # requests behind each figure
     unreached: int  # runs whose percentile is out of reach: their slowest answer stands for it
 
 
@@ -62,30 +72,36 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
     _usable(sides, objective)
     base, candidate = (_side(runs, objective, policy, completed) for runs in (sides.base, sides.candidate))
     _reachable(sides, base, candidate, objective)
-    shifts: Sequence[stats.Shift | None]
+    measured = _means(sides, base, candidate)
+    expected = None if sides.paired else _expected(sides, objective)
+    if expected is not None:
+        base, candidate = (
+            replace(side, runs_s=side.runs_s / factors)
+            for side, factors in zip((base, candidate), expected, strict=True)
+        )
+    before, after = _means(sides, base, candidate)
+    fit = _fit(sides, base, candidate, objective)
     if sides.kind == BAND:
-        runs = 0
-        before, after, shifts = _band(sides, base, candidate)
-        method, count = f"a band over {len(sides.sessions[0])} stored sessions", len(sides.sessions[0])
+        runs, count = 0, len(sides.sessions[0])
+        method = f"a band over {count} stored sessions"
+        bands = _bands(sides, base, candidate)
+        log, seconds = (Moved(band, None if fit.why else band) for band in bands)
     else:
         runs = min(base.runs_s.size, candidate.runs_s.size)
-        before, after = (math.exp(float(np.log(side.runs_s).mean())) for side in (base, candidate))
-        shifts = [_shift(sides, base, candidate, scale, share_of(objective)) for scale in (np.log, _seconds)]
+        log, seconds = (_moved(sides, base, candidate, scale, objective, fit) for scale in (np.log, _seconds))
         method, count = _method(sides, base, candidate)
-    unfit, wanted = _unfit(sides, base, candidate, objective)
     return Growth(
         before,
         after,
         after / before - 1,
-        shifts[0],
-        shifts[1],
-        method,
+        measured[1] / measured[0] - 1,
+        log,
+        seconds,
+        method + (" at equal lengths" if expected is not None else ""),
         count,
         runs,
-        0 < runs < CLUSTERS,
-        "" if shifts[0] is not None else _too_few(runs, objective),
-        unfit,
-        wanted,
+        fit.why,
+        fit.wanted,
         candidate.unreached,
         min(map(_attempted, (sides.base, sides.candidate))),
         _note(candidate, completed, sides),
@@ -108,11 +124,13 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
     share, unreached = share_of(objective), 0
     figures: list[float] = []
     values: list[Floats] = []
+    sizes: list[int] = []
     for one in runs:
         if doubt := one.run.doubt(objective.metric):
             raise Unknown(doubt)
         if isinstance(one.evidence, Aggregate):
             figures.append(_stated(one, objective))
+            sizes.append(one.counts.completed)
             continue
         if not isinstance(one.evidence, Requests):
             raise Unknown(f"{one.run.input} is a histogram, which knows no percentile within its buckets")
@@ -124,10 +142,40 @@ def _side(runs: Sequence[Prepared], objective: Objective, policy: Policy, comple
         unreached += math.isinf(value)
         figures.append(value if math.isfinite(value) else float(answered.max()))
         values.append(answered if completed else column)
+        sizes.append(values[-1].size)
     seconds = np.array(figures)
     if not (seconds > 0).all():
         raise Unknown(f"{objective.statistic.upper()} {objective.metric.upper()} is 0 in a run: no ratio")
-    return _Side(seconds, tuple(values) if len(values) == len(runs) else None, unreached)
+    return _Side(seconds, tuple(values) if len(values) == len(runs) else None, tuple(sizes), unreached)
+
+
+def _means(sides: Sides, base: _Side, candidate: _Side) -> tuple[float, float]:
+    """The geometric means of both sides; of stored sessions, over their means."""
+    if sides.kind == BAND:
+        stored, new = _by_session(sides, base, candidate)
+    else:
+        stored, new = [base.runs_s], [candidate.runs_s]
+    before, after = (math.exp(float(np.mean([np.log(one).mean() for one in side]))) for side in (stored, new))
+    return before, after
+
+
+def _expected(sides: Sides, objective: Objective) -> tuple[Floats, Floats] | None:
+    """What the lengths of other prompts and outputs alone do to the percentile of each run, as factors."""
+    values: list[list[Floats]] = [[], []]
+    lengths: list[list[Floats]] = [[], []]
+    for at, runs in enumerate((sides.base, sides.candidate)):
+        for one in runs:
+            rows = one.requests
+            column = column_of(rows, objective.metric) if rows and objective.metric != "itl" else None
+            if rows is None or column is None or rows.input_tokens is None or rows.output_tokens is None:
+                return None
+            tokens = np.column_stack((rows.input_tokens, rows.output_tokens))
+            done = (rows.status == Status.COMPLETED) & np.isfinite(tokens).all(axis=1) & (column > 0)
+            if not done.any():
+                return None
+            values[at].append(column[done])
+            lengths[at].append(tokens[done])
+    return stats.expected_quantiles(values, lengths, share_of(objective))
 
 
 def _attempted(runs: Sequence[Prepared]) -> int:
@@ -191,23 +239,40 @@ def _method(sides: Sides, base: _Side, candidate: _Side) -> tuple[str, int]:
     return f"{right} run{'s' * (right != 1)} against {left}", min(left, right)
 
 
-def _shift(sides: Sides, base: _Side, candidate: _Side, scale: Scale, share: float) -> stats.Shift | None:
-    """Runs as units from five on; with fewer, ten blocks of their requests say how far they vary."""
+def _moved(
+    sides: Sides, base: _Side, candidate: _Side, scale: Scale, objective: Objective, fit: _Fit
+) -> Moved:
+    """Runs as units; with fewer than five, ten blocks of their requests also say how far they vary."""
     test = stats.paired_shift if sides.paired else stats.welch_shift
     left, right = scale(base.runs_s), scale(candidate.runs_s)
-    of_runs = test(left, right) if min(left.size, right.size) >= 2 else None
-    if min(left.size, right.size) >= CLUSTERS:
-        return of_runs
-    blocks = _blocks(base, share), _blocks(candidate, share)
+    fewest = min(left.size, right.size)
+    more = of_runs = test(left, right) if fewest >= 2 else None
+    if fewest < CLUSTERS and (blocks := _of_blocks(sides, base, candidate, scale, objective)) is not None:
+        if of_runs is not None and fewest >= FEWEST:
+            more = stats.sturdier(of_runs, blocks)
+        else:
+            more = stats.Shift(float(right.mean() - left.mean()), blocks.error, blocks.df)
+    if fit.why:
+        return Moved(more, None)
+    if fewest < FEWEST or sides.paired:
+        return Moved(more, of_runs if fewest >= FEWEST else more)
+    return Moved(more, stats.trimmed_shift(left, right, stats.TRIM if fit.short else 0.0))
+
+
+def _of_blocks(
+    sides: Sides, base: _Side, candidate: _Side, scale: Scale, objective: Objective
+) -> stats.Shift | None:
+    """The shift between ten blocks of each side; of one or two runs with the spread that they cannot show."""
+    blocks = [_blocks(side, share_of(objective)) for side in (base, candidate)]
     if blocks[0] is None or blocks[1] is None:
-        return of_runs
-    of_blocks = test(scale(blocks[0]), scale(blocks[1]))
-    if min(left.size, right.size) >= FEWEST and of_runs is not None:
-        return stats.sturdier(of_runs, of_blocks)
-    means = [1.0, 1.0] if scale is np.log else [float(left.mean()), float(right.mean())]
-    unseen = math.sqrt(sum((RUN_SPREAD * m) ** 2 / n.size for m, n in zip(means, (left, right), strict=True)))
-    error = math.hypot(of_blocks.error, unseen)
-    return stats.Shift(float(right.mean() - left.mean()), error, of_blocks.df)
+        return None
+    found = (stats.paired_shift if sides.paired else stats.welch_shift)(scale(blocks[0]), scale(blocks[1]))
+    runs = [scale(side.runs_s) for side in (base, candidate)]
+    if min(one.size for one in runs) >= FEWEST:
+        return found
+    means = [1.0 if scale is np.log else float(one.mean()) for one in runs]
+    unseen = math.sqrt(sum((RUN_SPREAD * m) ** 2 / one.size for m, one in zip(means, runs, strict=True)))
+    return replace(found, error=math.hypot(found.error, unseen))
 
 
 def _blocks(side: _Side, share: float) -> Floats | None:
@@ -227,28 +292,55 @@ def _blocks(side: _Side, share: float) -> Floats | None:
     return figures if (figures > 0).all() else None
 
 
-def _wanted(objective: Objective) -> int:
-    """Requests of a run that shows the percentile."""
-    return math.ceil(round(PER_TAIL / (1 - share_of(objective)), 6))
+class _Fit(Struct, frozen=True):
+    """Whether a small growth can prove that there is none, and what it would take."""
+
+    why: str = ""
+    wanted: tuple[int, int] = (0, 0)
+    short: bool = False  # single runs do not show the percentile: one stall would decide
 
 
-def _too_few(runs: int, objective: Objective) -> str:
-    several = f"{runs} short run{'s' * (runs != 1)} a side give"
-    return f"{several} no interval; five runs of {_wanted(objective):,} requests a side are wanted"
+def requests_shown(share: float, tail: float = PER_TAIL) -> int:
+    """Requests of a run that shows a percentile; by LEAST_TAIL, that compares with another run as short."""
+    return math.ceil(round(tail / (1 - share), 6))
 
 
-def _unfit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> tuple[str, int]:
-    """What keeps a small growth from proving that there is none, and the requests a run lacks for that."""
-    runs, wanted = min(base.runs_s.size, candidate.runs_s.size), _wanted(objective)
+def _fit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> _Fit:
+    """Runs that show the percentile, or as many on both sides that miss it by as much."""
+    share, name = share_of(objective), objective.statistic.upper()
+    runs, shown = min(base.runs_s.size, candidate.runs_s.size), requests_shown(share)
+    least = requests_shown(share, LEAST_TAIL)
     if candidate.unreached:
-        return f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach", 0
-    attempted = [[one.run.counts.attempted for one in side] for side in (sides.base, sides.candidate)]
-    whole = runs >= CLUSTERS or sides.kind == BAND
-    each = min(map(min, attempted)) if whole else min(map(sum, attempted)) // BLOCKS
-    if each >= wanted:
-        return "", 0
-    need = f"runs of {wanted:,} requests" if whole else f"five runs of {wanted:,} requests a side"
-    return f"it takes {need} to prove that {objective.statistic.upper()} did not grow", wanted
+        return _Fit(f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach")
+    fewest = min(map(min, (base.sizes, candidate.sizes)))
+    if runs < FEWEST and sides.kind != BAND:
+        if min(map(sum, (base.sizes, candidate.sizes))) // BLOCKS >= shown:
+            return _Fit()
+        return _Fit(
+            f"it takes three runs of {least:,} requests a side, or ten blocks of {shown:,}, to prove that"
+            f" {name} did not grow",
+            (FEWEST, least),
+        )
+    if fewest >= shown:
+        return _Fit()
+    if fewest < least:
+        return _Fit(f"it takes runs of {least:,} requests to prove that {name} did not grow", (FEWEST, least))
+    if _level(candidate, share) < _level(base, share) - UNEVEN * (1 - share):
+        return _Fit(
+            f"runs of fewer than {shown:,} requests compare at {name} only with as many on both sides, and"
+            f" the candidate's have {_mean_size(candidate)} where the baseline's have {_mean_size(base)}",
+            (FEWEST, shown),
+        )
+    return _Fit(short=True)
+
+
+def _level(side: _Side, share: float) -> float:
+    """Where the order statistics of the runs stand on average: rank / (n + 1)."""
+    return float(np.mean([stats.needed(n, share) / (n + 1) for n in side.sizes]))
+
+
+def _mean_size(side: _Side) -> str:
+    return f"{float(np.mean(side.sizes)):,.0f}"
 
 
 def _note(candidate: _Side, completed: bool, sides: Sides) -> str:
@@ -264,17 +356,19 @@ def _note(candidate: _Side, completed: bool, sides: Sides) -> str:
 # ---- stored sessions ----------------------------------------------------------------------------
 
 
-def _band(sides: Sides, base: _Side, candidate: _Side) -> tuple[float, float, list[stats.Shift]]:
+def _bands(sides: Sides, base: _Side, candidate: _Side) -> list[stats.Shift]:
     """Each stored session's mean over as many runs as the new session has, at most: equal noise."""
-    new = _session_figures(sides.candidate, candidate, sides.sessions[1])
-    most = max(1, min(group.size for group in new))
-    stored = [group[:most] for group in _session_figures(sides.base, base, sides.sessions[0])]
-    shifts = [
+    stored, new = _by_session(sides, base, candidate)
+    return [
         stats.band_shift(*(np.array([float(scale(g).mean()) for g in groups]) for groups in (stored, new)))
         for scale in (np.log, _seconds)
     ]
-    before = math.exp(float(np.mean([np.log(group).mean() for group in stored])))
-    return before, before * math.exp(shifts[0].estimate), shifts
+
+
+def _by_session(sides: Sides, base: _Side, candidate: _Side) -> tuple[list[Floats], list[Floats]]:
+    new = _session_figures(sides.candidate, candidate, sides.sessions[1])
+    most = max(1, min(group.size for group in new))
+    return [group[:most] for group in _session_figures(sides.base, base, sides.sessions[0])], new
 
 
 def _session_figures(

@@ -28,11 +28,12 @@ from ...model import (
     Verdict,
 )
 from .. import loads
-from ..checks import CLUSTERS, Setting, check, missing, percent
+from ..checks import Setting, check, missing, not_believed, percent
 from ..judge.counting import Unknown
 from ..prepare import Prepared, prepare
 from .baseline import BAND_FROM, STORED, Sides, choose_sides
-from .growth import Growth, Unbounded, grown, signed
+from .doubted import at_worst, partial_doubts
+from .growth import FEWEST, Growth, Unbounded, grown, signed
 
 POWER = 0.8  # chance that the number of runs it names decides
 
@@ -76,8 +77,25 @@ def judge(
         [one for one in measured if one.objective.level is Level.BLOCK],
         [one for one in measured if one.objective.level is not Level.BLOCK],
     ):
-        found |= _family(family, setting, sides)
+        found |= {id_: _believed(one, setting, sides) for id_, one in _family(family, setting, sides).items()}
     return found, compare(setting.runs, sides, policy, setting.alpha)
+
+
+def _believed(one: Check, setting: Setting, sides: Sides) -> Check:
+    """A PASS stands where it does so also with every doubted request against the candidate."""
+    doubts = partial_doubts(sides, one.metric) if one.verdict is Verdict.PASS else []
+    if not doubts:
+        return one
+    objective = next(asked for asked in setting.policy.objectives if asked.id == one.id)
+    worst = at_worst(sides, one.metric)
+    try:
+        again = worst and _asked(objective, grown(worst, objective, setting.policy))
+    except (Unknown, Unbounded):
+        again = None
+    if not again or _family([again], setting, sides)[one.id].verdict is not Verdict.PASS:
+        return not_believed(one, doubts[0])
+    number = sum(doubt.requests or 0 for doubt in doubts)
+    return replace(one, reason=f"{one.reason} It holds with the {number:,} doubted requests against it too.")
 
 
 def _without(objective: Objective) -> Check:
@@ -98,11 +116,11 @@ def _lowered(objective: Objective, sides: Sides) -> Objective:
 def _asked(objective: Objective, growth: Growth) -> _Asked:
     margin, floor_s = objective.bound or 0.0, objective.floor_s
     limit = margin if floor_s is None else max(margin, floor_s / growth.baseline_s)
-    if growth.log is None or growth.seconds is None:
+    if growth.log.more is None or growth.seconds.more is None:
         return _Asked(objective, growth, limit, 1.0)
-    p_value = growth.log.p_above(math.log1p(margin))
+    p_value = growth.log.more.p_above(math.log1p(margin))
     if floor_s is not None:  # both must be exceeded for sure, each tested at the full level
-        p_value = max(p_value, growth.seconds.p_above(floor_s))
+        p_value = max(p_value, growth.seconds.more.p_above(floor_s))
     return _Asked(objective, growth, limit, p_value)
 
 
@@ -120,34 +138,46 @@ def _family(asked: Sequence[_Asked], setting: Setting, sides: Sides) -> dict[str
 def _point(one: _Asked, sides: Sides) -> Check:
     growth = one.growth
     reason = f"{_seen(one)}; point estimate over {growth.method}, without an interval"
-    if growth.growth > one.limit:
+    if min(growth.growth, growth.measured) > one.limit:
         return _check(one, Verdict.FAIL, reason)
     if growth.unreached:
         return _open(one, f"{reason}; {growth.unfit_to_pass}", sides)
+    if max(growth.growth, growth.measured) > one.limit:
+        return _open(one, reason, sides)
     return _open(one, reason, sides) if _other_outputs(one, sides) else _check(one, Verdict.PASS, reason)
 
 
 def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
-    growth, policy_margin = one.growth, one.objective.bound or 0.0
-    if growth.log is None or growth.seconds is None:
-        return _open(one, f"{_seen(one)}; {growth.too_few}", sides)
-    low, high = math.expm1(growth.log.lower(level)), math.expm1(growth.log.upper(setting.alpha))
-    facts = {"interval": (low, high), "interval_of": "ratio"}
-    limit, floor_s = percent(policy_margin), one.objective.floor_s
-    lower = f"{percent(1 - level)} lower bound {signed(low, policy_margin)}"
-    upper = f"{percent(1 - setting.alpha)} upper bound {signed(high, policy_margin)}"
+    growth, margin = one.growth, one.objective.bound or 0.0
+    if growth.log.more is None or growth.seconds.more is None:
+        why = f"{growth.runs} short run{'s' * (growth.runs != 1)} a side give no interval"
+        return _open(one, f"{_seen(one)}; {'; '.join(filter(None, (why, growth.unfit_to_pass)))}", sides)
+    clear, clear_s = growth.log.clear, growth.seconds.clear
+    upper = clear or growth.log.more
+    low, high = math.expm1(growth.log.more.lower(level)), math.expm1(upper.upper(setting.alpha))
+    facts = {"interval": (min(low, high), high), "interval_of": "ratio"}
+    limit, floor_s = percent(margin), one.objective.floor_s
     tail = _tail(one, sides)
-    if one.p_value < level:
+    agreed = (growth.measured > margin) == (growth.growth > margin)
+    if one.p_value < level and agreed:
+        lower = f"{percent(1 - level)} lower bound {signed(low, margin)}"
         both = f", and surely by more than {units.show(floor_s, units.SECONDS)}" if floor_s else ""
         return _check(one, Verdict.FAIL, f"{_seen(one)}; {lower} > {limit}{both}. {tail}", **facts)
-    small = floor_s is not None and growth.seconds.upper(setting.alpha) <= floor_s
-    if high <= policy_margin or small:
-        if growth.unfit_to_pass or _other_outputs(one, sides):
+    small = floor_s is not None and (clear_s or growth.seconds.more).upper(setting.alpha) <= floor_s
+    if max(high, growth.measured) <= margin or (small and growth.measured <= one.limit):
+        if clear is None or _other_outputs(one, sides):
             return _open(one, "; ".join(filter(None, (_seen(one), growth.unfit_to_pass))), sides, **facts)
-        why = f"{upper} <= {limit}" if high <= policy_margin else "surely by less than the floor"
-        better = " Faster than the baseline." if high < 0 else ""
-        return _check(one, Verdict.PASS, f"{_seen(one)}; {why}.{better} {tail}", **facts)
+        why = f"{percent(1 - setting.alpha)} upper bound {signed(high, margin)} <= {limit}"
+        if high > margin:
+            why = "surely by less than the floor"
+        elif high < 0:
+            why += ". Faster than the baseline"
+        elif math.expm1(clear.lower(setting.alpha)) >= -margin:
+            why = f"practically equivalent within {limit}: {why}"
+        return _check(one, Verdict.PASS, f"{_seen(one)}; {why}. {tail}", **facts)
     span = f"interval {signed(low)} to {signed(high)} contains {signed(one.limit)}"
+    if not agreed:
+        span = f"as measured and at equal lengths lie on both sides of {limit}"
     return _open(one, f"{_seen(one)}; {span}. {_more(one, level)}{tail}", sides, **facts)
 
 
@@ -182,7 +212,8 @@ def _check(one: _Asked, verdict: Verdict, reason: str, **facts: object) -> Check
 def _seen(one: _Asked) -> str:
     growth = one.growth
     values = (units.show(growth.candidate_s, units.SECONDS), units.show(growth.baseline_s, units.SECONDS))
-    return f"{signed(growth.growth, one.limit)} ({values[0]} against {values[1]})"
+    raw = f"; as measured {signed(growth.measured)}" if growth.measured != growth.growth else ""
+    return f"{signed(growth.growth, one.limit)} ({values[0]} against {values[1]}{raw})"
 
 
 def _tail(one: _Asked, sides: Sides) -> str:
@@ -193,8 +224,8 @@ def _tail(one: _Asked, sides: Sides) -> str:
             " by 3 to 5% with no change of the build. It blocks with --same-session (one job measured both),"
             f" `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
         )
-    elif one.growth.few_runs:
-        said.append("Fewer than five runs a side: the spread between runs is not covered.")
+    elif 0 < one.growth.runs < FEWEST:
+        said.append("Fewer than three runs a side: how much runs differ is assumed, not measured.")
     if one.growth.note:
         said.append(one.growth.note)
     return " ".join(said)
@@ -202,16 +233,18 @@ def _tail(one: _Asked, sides: Sides) -> str:
 
 def _more(one: _Asked, level: float) -> str:
     """About how many runs would decide, if growth and spread persist: an order of magnitude."""
-    shift, limit = one.growth.log, math.log1p(one.limit)
-    if shift is None or shift.error == 0 or one.growth.runs == 0:
+    growth, limit = one.growth, math.log1p(one.limit)
+    better = growth.growth <= one.limit
+    shift = (growth.log.clear if better else None) or growth.log.more
+    if shift is None or shift.error == 0 or growth.runs == 0:
         return ""
     gap = abs(shift.estimate - limit)
     z = stats.normal_quantile(1 - level) + stats.normal_quantile(POWER)
-    runs = math.ceil(one.growth.runs * (z * shift.error / gap) ** 2) if gap > 1e-9 else 0
+    runs = math.ceil(growth.runs * (z * shift.error / gap) ** 2) if gap > 1e-9 else 0
     each = ""
-    if shift.estimate <= limit and one.growth.wanted:  # a PASS takes runs that show the percentile, and five
-        runs, each = max(runs, one.growth.runs, CLUSTERS), f" of {one.growth.wanted:,} requests"
-    elif runs <= one.growth.runs:
+    if better and growth.wanted[0]:
+        runs, each = max(runs, growth.runs, growth.wanted[0]), f" of {growth.wanted[1]:,} requests"
+    elif runs <= growth.runs:
         return ""
     if runs > 1000:
         return ""
@@ -284,8 +317,9 @@ _ORDER = METRICS
 
 def _change(growth: Growth, metric: str, statistic: str, alpha: float) -> Change:
     interval = None
-    if growth.log is not None:
-        interval = math.expm1(growth.log.lower(alpha)), math.expm1(growth.log.upper(alpha))
+    if growth.log.more is not None:
+        low, high = growth.log.more.lower(alpha), (growth.log.clear or growth.log.more).upper(alpha)
+        interval = math.expm1(min(low, high)), math.expm1(high)
     return Change(
         metric, statistic, growth.baseline_s, growth.candidate_s, growth.growth, interval, growth.method
     )
