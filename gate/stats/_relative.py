@@ -19,7 +19,7 @@ from ._counting import Floats, nearest_rank
 
 TRIM = 0.2  # of the runs at either end, where one stall would decide
 EXPLAINED = 0.5  # of the variance of requests, from which their lengths are worth adjusting for
-_SPREAD, _MOST = 200, 2000  # quantiles that stand for all residuals, and for the requests of a run
+_SPREAD, _MOST = 50, 200  # quantiles that stand for all residuals, and for the requests of a run
 
 
 class Shift(Struct, frozen=True):
@@ -94,8 +94,8 @@ def expected_quantiles(
     """What each run's quantile would be expected to be from the lengths of its requests alone.
 
     `values` holds for both sides the requests of each run, `lengths` a row of covariates for each of them
-    (requests x covariates). One linear model for both sides, each at its own level, so that a slower side
-    is not explained away. As factors of the runs' geometric mean: divide by them to compare at equal lengths.
+    (requests x covariates). One linear model for both sides (least squares), each at its own level, so that
+    a slower side is not explained away. As factors of the runs' geometric mean: divide by them to compare at equal lengths.
     None where lengths explain less than half of the variance, or differ between the sides by more than
     three standard errors: that is another workload and no chance.
     """
@@ -105,9 +105,13 @@ def expected_quantiles(
     chance = np.sqrt(sum(side.var(axis=0) / len(side) for side in known))
     if min(map(len, known)) < 2 or (gap > 3 * chance + 1e-12).any():
         return None
-    y = np.concatenate([side / math.exp(float(np.log(side).mean())) for side in sides])
-    x = np.column_stack((np.ones(y.size), np.concatenate(known)))
-    slopes = np.linalg.lstsq(x, y, rcond=None)[0]
+    designs = [np.column_stack((np.ones(len(side)), side)) for side in known]
+    x = np.concatenate(designs)
+    levels = [float(x.mean(axis=0) @ _slopes(one, y)) for one, y in zip(designs, sides, strict=True)]
+    if min(levels) <= 0:
+        return None
+    y = np.concatenate([side / level for side, level in zip(sides, levels, strict=True)])
+    slopes = _slopes(x, y)
     left = y - x @ slopes
     if left.var() > (1 - EXPLAINED) * y.var():
         return None
@@ -166,6 +170,11 @@ def holm_levels(p_values: list[float], alpha: float) -> list[float]:
         open_ = open_ and p_values[index] < levels[index]
         left -= open_
     return levels
+
+
+def _slopes(x: Floats, y: Floats) -> Floats:
+    found: Floats = np.linalg.lstsq(x, y, rcond=None)[0]
+    return found
 
 
 def _trimmed(values: Floats, trim: float) -> tuple[float, float, int]:

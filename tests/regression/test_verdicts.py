@@ -204,13 +204,21 @@ def test_without_a_required_baseline_the_gate_is_inconclusive_and_blocks() -> No
     assert (only(report).cause, report.exit_code) == ("evidence", 4)
 
 
-def test_short_runs_can_fail_a_p99_and_never_prove_it() -> None:
+def test_short_runs_can_fail_a_p99_and_clear_it_where_both_sides_are_as_short() -> None:
     asked = make_policy(growth("ttft", 99, 0.1))
-    for factor, verdict in ((1.3, Verdict.FAIL), (1.0, Verdict.INCONCLUSIVE)):
+    for factor, verdict in ((1.3, Verdict.FAIL), (1.0, Verdict.PASS)):
         runs = build(slower(factor), name="b", n=100), build(JITTER, n=100)
         found = only(judge(asked, *runs, same_session=True))
         assert found.verdict is verdict
-    assert "300 requests" in found.reason
+    assert "practically equivalent within 10%" in found.reason
+    # 99 requests show their maximum, 100 the second largest: another percentile, and no comparison
+    longer = build(JITTER, n=99, works=50)
+    found = only(judge(asked, build(OTHER, name="b", n=100), longer, same_session=True))
+    assert (found.verdict, found.cause) == (Verdict.INCONCLUSIVE, "undecided")
+    assert "compare at P99 only with as many on both sides" in found.reason
+    # 40 requests have no P99 at all
+    found = only(judge(asked, build(OTHER, name="b", n=40), build(JITTER, n=40), same_session=True))
+    assert (found.verdict, "runs of 50 requests" in found.reason) == (Verdict.INCONCLUSIVE, True)
 
 
 def test_failures_that_push_a_percentile_out_of_reach_are_a_fact() -> None:

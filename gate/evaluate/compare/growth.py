@@ -17,6 +17,7 @@ from ..prepare import Prepared
 from .baseline import BAND, Sides
 
 RUN_SPREAD = 0.03  # run to run on one machine (STATS section 5), where one or two runs cannot show it
+CONGESTED = 0.2  # spread of blocks beyond chance (of the logarithm) that whole runs may share
 FEWEST = 3  # runs that show how much they differ
 BLOCKS = 10  # of the requests of a side with fewer than five runs
 LEAST_BLOCK = 10  # requests; shorter blocks have no percentile
@@ -263,19 +264,40 @@ def _of_blocks(
     sides: Sides, base: _Side, candidate: _Side, scale: Scale, objective: Objective
 ) -> stats.Shift | None:
     """The shift between ten blocks of each side; of one or two runs with the spread that they cannot show."""
-    blocks = [_blocks(side, share_of(objective)) for side in (base, candidate)]
-    if blocks[0] is None or blocks[1] is None:
+    share, pair = share_of(objective), (base, candidate)
+    known = [
+        (side, _blocks(side, share, np.array_split), _blocks(side, share, _interleaved)) for side in pair
+    ]
+    blocks = [(side, one, other) for side, one, other in known if one is not None and other is not None]
+    if len(blocks) < 2:
         return None
-    found = (stats.paired_shift if sides.paired else stats.welch_shift)(scale(blocks[0]), scale(blocks[1]))
-    runs = [scale(side.runs_s) for side in (base, candidate)]
-    if min(one.size for one in runs) >= FEWEST:
+    test = stats.paired_shift if sides.paired else stats.welch_shift
+    found = test(*(scale(ordered) for _, ordered, _ in blocks))
+    if min(side.runs_s.size for side in pair) >= FEWEST:
         return found
-    means = [1.0 if scale is np.log else float(one.mean()) for one in runs]
-    unseen = math.sqrt(sum((RUN_SPREAD * m) ** 2 / one.size for m, one in zip(means, runs, strict=True)))
-    return replace(found, error=math.hypot(found.error, unseen))
+    unseen = 0.0
+    for side, ordered, mixed in blocks:
+        unit = 1.0 if scale is np.log else float(side.runs_s.mean())
+        unseen += _unseen(ordered, mixed) * unit**2 / side.runs_s.size
+    return replace(found, error=math.sqrt(found.error**2 + unseen))
 
 
-def _blocks(side: _Side, share: float) -> Floats | None:
+def _unseen(ordered: Floats, mixed: Floats) -> float:
+    """Variance of a run's log percentile that one run does not show: its speed, and near capacity more.
+
+    Blocks of neighbours that differ more than blocks of every tenth request share congestion, and what lasts
+    for a block may last for a run. It counts from a spread of about CONGESTED on.
+    """
+    shared = max(0.0, float(np.log(ordered).var(ddof=1) - np.log(mixed).var(ddof=1)))
+    return RUN_SPREAD**2 + shared * shared**2 / (shared**2 + CONGESTED**4)
+
+
+def _interleaved(values: Floats, parts: int) -> list[Floats]:
+    """Every tenth request: blocks that share whatever the server went through."""
+    return [values[first::parts] for first in range(parts)]
+
+
+def _blocks(side: _Side, share: float, cut: Callable[[Floats, int], list[Floats]]) -> Floats | None:
     """The percentile of ten blocks of the requests of all runs, one after the other."""
     if side.values is None:
         return None
@@ -283,7 +305,7 @@ def _blocks(side: _Side, share: float) -> Floats | None:
     if column.size < BLOCKS * LEAST_BLOCK:
         return None
     found = []
-    for block in np.array_split(column, BLOCKS):
+    for block in cut(column, BLOCKS):
         answered = block[np.isfinite(block)]
         if answered.size == 0:
             return None

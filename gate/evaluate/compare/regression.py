@@ -61,6 +61,12 @@ def judge(
     if fault:
         return {one.id: missing(one, fault) for one in asked}, None
     sides = choose_sides(setting.runs, baseline, policy)
+    return judge_sides(sides, asked, setting), compare(setting.runs, sides, policy, setting.alpha)
+
+
+def judge_sides(sides: Sides, asked: Sequence[Objective], setting: Setting) -> dict[str, Check]:
+    """The regression objectives of a comparison by id."""
+    policy = setting.policy
     found: dict[str, Check] = {}
     measured: list[_Asked] = []
     for objective in asked:
@@ -78,7 +84,7 @@ def judge(
         [one for one in measured if one.objective.level is not Level.BLOCK],
     ):
         found |= {id_: _believed(one, setting, sides) for id_, one in _family(family, setting, sides).items()}
-    return found, compare(setting.runs, sides, policy, setting.alpha)
+    return found
 
 
 def _believed(one: Check, setting: Setting, sides: Sides) -> Check:
