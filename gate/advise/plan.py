@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from .. import stats, units
 from ..evaluate.checks import CLUSTERS, expected, percent
-from ..evaluate.compare.growth import PER_TAIL
+from ..evaluate.compare.growth import BLOCKS, FEWEST, LEAST_TAIL, requests_shown
 from ..evaluate.prepare import OPEN_LOOP_MIN, OPEN_LOOP_SHARE, SHORT_MIN, SHORT_PER_SLOT
-from ..model import Check, Kind, Objective, Policy, Report, Run, Verdict
+from ..model import Check, Kind, Level, Objective, Policy, Report, Run, Verdict
+from .chance import Chance, chance
 
 Answer: TypeAlias = Literal["can pass", "never passes", "open", "by count", "not judged"]
 DESIGNS = (1, 5, 10, 30)  # runs for which the least number of requests is shown
@@ -56,14 +57,24 @@ class Plan(Struct, frozen=True):
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
     headline: str
+    chance: Chance | None = None  # of the declared size, drawn from the results
+
+
+def never(policy: Policy) -> tuple[str, ...]:
+    """The blocking objectives that the declared evidence can never pass, by id."""
+    return tuple(
+        one.id
+        for one in plan(policy).needs
+        if one.answer == "never passes" and one.level == Level.BLOCK.value
+    )
 
 
 def plan(policy: Policy) -> Plan:
     """What the policy needs, and whether the evidence it declares can ever decide it."""
     needs = tuple(_need(one, policy) for one in policy.objectives if one.kind is not Kind.RULE)
-    never = [one for one in needs if one.answer == "never passes"]
-    if never:
-        names = ", ".join(one.id for one in never)
+    hopeless = [one.id for one in needs if one.answer == "never passes"]
+    if hopeless:
+        names = ", ".join(hopeless)
         headline = f"{names} can never pass with the declared evidence"
     elif any(one.answer == "open" for one in needs):
         headline = "the policy declares no runs and requests per run: nothing says whether it can pass"
@@ -89,8 +100,23 @@ def remaining(policy: Policy, runs: Sequence[Run], today: date) -> Plan:
         headline = (
             f"{len(open_ones)} of {len(found)} objectives are open, and more requests alone do not decide"
         )
-    notes = ("about: measure, then plan again; looking after every batch raises the error rate",)
-    return Plan(policy, (), found, notes if costs else (), headline)
+    notes = (
+        ["about: measure, then plan again; looking after every batch raises the error rate"] if costs else []
+    )
+    expected = chance(policy, runs, today)
+    if expected is not None:
+        notes.append(_expected(expected))
+    return Plan(policy, (), found, tuple(notes), headline, expected)
+
+
+def _expected(found: Chance) -> str:
+    """The chance as a sentence, and which objective costs most of it."""
+    said = (
+        f"{found.runs} run{'s' * (found.runs != 1)} of {found.requests:,} requests, drawn {found.draws} times"
+        f" from these results: {percent(found.passes)} pass, {percent(found.fails)} fail"
+    )
+    least = min(found.each, key=lambda name: found.each[name], default="")
+    return f"{said}; {least} passes least, in {percent(found.each[least])}" if least else said
 
 
 # ---- before -------------------------------------------------------------------------------------
@@ -176,14 +202,20 @@ def _most_dependent(share: float, alpha: float, runs: int, declared: int) -> flo
 
 def _growth(objective: Objective, policy: Policy) -> Need:
     share = objective.share or 0.0
-    each = math.ceil(round(PER_TAIL / (1 - share), 6))
-    need = f"{CLUSTERS} runs of {each:,} requests a side in one session, or ten stored sessions"
+    shown, least = requests_shown(share), requests_shown(share, LEAST_TAIL)
+    need = f"{FEWEST} runs of {least:,} requests a side, as many on both, or {BLOCKS * shown:,} in fewer runs"
     runs, requests = policy.evidence.runs_min, policy.evidence.requests_per_run_min
     if runs is None or requests is None:
         return _row(objective, "open", f"to pass it takes {need}")
-    if runs >= CLUSTERS and requests >= each:
-        return _row(objective, "can pass", f"{runs} runs of {requests:,} requests a side; {need} suffice")
-    text = f"{runs} runs of {requests:,} requests a side are declared and to pass it takes {need};"
+    declared = f"{runs} run{'s' * (runs != 1)} of {requests:,} requests a side"
+    if policy.evidence.decide == "point":
+        return _row(objective, "by count", "decide: point takes the estimate, however few the requests")
+    if (requests >= least) if runs >= FEWEST else (runs * requests >= BLOCKS * shown):
+        text = f"{declared}; at least {need}"
+        if requests < shown and runs >= FEWEST:
+            text += f"; runs that show the percentile have {shown:,}"
+        return _row(objective, "can pass", text)
+    text = f"{declared} are declared and to pass it takes {need};"
     return _row(objective, "never passes", f"{text} a large growth can still fail it")
 
 

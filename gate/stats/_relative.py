@@ -95,7 +95,8 @@ def expected_quantiles(
 
     `values` holds for both sides the requests of each run, `lengths` a row of covariates for each of them
     (requests x covariates). One linear model for both sides (least squares), each at its own level, so that
-    a slower side is not explained away. As factors of the runs' geometric mean: divide by them to compare at equal lengths.
+    a slower side is not explained away. The result is in factors of the runs' geometric mean: divide by it
+    to compare at equal lengths.
     None where lengths explain less than half of the variance, or differ between the sides by more than
     three standard errors: that is another workload and no chance.
     """
@@ -173,8 +174,7 @@ def holm_levels(p_values: list[float], alpha: float) -> list[float]:
 
 
 def _slopes(x: Floats, y: Floats) -> Floats:
-    found: Floats = np.linalg.lstsq(x, y, rcond=None)[0]
-    return found
+    return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], np.float64)
 
 
 def _trimmed(values: Floats, trim: float) -> tuple[float, float, int]:

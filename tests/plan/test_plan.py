@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gate import policy, stats
-from gate.advise.plan import Need, plan, remaining
+from gate.advise.plan import Need, Plan, plan, remaining
 from gate.evaluate import evaluate
 from gate.model import Verdict
 from tests.conftest import Process
@@ -89,14 +89,29 @@ def test_every_kind_of_objective_has_an_answer() -> None:
         "goodput": "can pass",
         "error_rate": "by count",
         "throughput": "never passes",
-        "regression.ttft.p99": "never passes",
+        "regression.ttft.p99": "can pass",  # three runs of 50 do
     }
 
 
-def test_a_regression_of_p99_takes_five_runs_of_300() -> None:
-    assert needs("runs: {min: 5}, requests_per_run: {min: 300}")["regression.ttft.p99"].answer == "can pass"
-    short = needs("runs: {min: 5}, requests_per_run: {min: 299}")["regression.ttft.p99"]
-    assert (short.answer, "a large growth can still fail it" in short.text) == ("never passes", True)
+@pytest.mark.parametrize(
+    ("runs", "requests", "answer"),
+    [
+        (5, 300, "can pass"),
+        (3, 50, "can pass"),  # 0.5 / (1 - 0.99), as many on both sides
+        (3, 49, "never passes"),
+        (2, 1499, "never passes"),
+        (2, 1500, "can pass"),  # ten blocks of 300
+        (1, 3000, "can pass"),
+    ],
+)
+def test_a_regression_of_p99_takes_three_runs_of_50_or_ten_blocks_of_300(
+    runs: int, requests: int, answer: str
+) -> None:
+    found = needs(f"runs: {{min: {runs}}}, requests_per_run: {{min: {requests}}}")["regression.ttft.p99"]
+    assert (found.answer, "a large growth can still fail it" in found.text) == (
+        answer,
+        answer == "never passes",
+    )
 
 
 def test_without_declared_evidence_the_question_stays_open() -> None:
@@ -157,3 +172,69 @@ def test_the_command_shows_both_plans_and_exits_0(tmp_path: Path, slo_gate: Proc
 def test_a_plan_of_a_broken_policy_exits_2(tmp_path: Path, slo_gate: Process) -> None:
     (tmp_path / "slo.yaml").write_text("version: 1\n", encoding="utf-8")
     assert slo_gate("plan").returncode == 2
+
+
+# ---- the chance of the planned size -------------------------------------------------------------
+
+
+def planned(text: str, values: np.ndarray, runs: int = 5) -> Plan:
+    asked = policy.parse(f"version: 1\n{text}\n".encode(), "slo.yaml")
+    rng = np.random.default_rng(1)
+    made = [
+        make_run(make_requests(rng.permutation(values), 1.0), input=f"{i}.json", sha256=f"{i}")
+        for i in range(runs)
+    ]
+    return remaining(asked, made, date(2026, 11, 29))
+
+
+SIZE = "evidence: {runs: {min: 10}, requests_per_run: {min: 300}}"
+
+
+@pytest.mark.parametrize(
+    ("bound", "least", "most"), [("1s", 1.0, 1.0), ("300ms", 0.0, 0.2), ("100ms", 0.0, 0.0)]
+)
+def test_the_chance_of_the_declared_size_is_that_of_benchmarks_drawn_from_the_results(
+    bound: str, least: float, most: float
+) -> None:
+    """TTFT is 200 ms for nine requests of ten and 310 ms for the tenth: P90 lies on its bound at 300 ms."""
+    values = np.r_[np.full(450, 0.2), np.full(50, 0.31)]
+    found = planned(f"slo: {{ttft: {{p90: {bound}}}}}\n{SIZE}", values).chance
+    assert found is not None
+    assert (found.runs, found.requests, list(found.each)) == (10, 300, ["ttft.p90"])
+    assert least <= found.passes <= most
+    assert (found.fails > 0.9) == (bound == "100ms")
+
+
+def test_the_chance_names_the_objective_that_passes_least_and_all_must_pass_together() -> None:
+    values = np.r_[np.full(465, 0.2), np.full(35, 0.31)]  # 7 % beyond 300 ms, 10 % and 5 % allowed
+    found = planned(f"slo: {{ttft: {{p90: 300ms, p50: 250ms}}}}\ngoodput: {{min: 95%}}\n{SIZE}", values)
+    assert found.chance is not None
+    assert found.chance.each["ttft.p50"] == 1.0
+    assert found.chance.passes <= min(found.chance.each.values())
+    assert "drawn 40 times from these results" in found.notes[-1]
+    assert "goodput passes least" in found.notes[-1]
+
+
+def test_a_regression_rule_is_drawn_against_the_same_build() -> None:
+    values = np.random.default_rng(2).normal(0.2, 0.01, 300)
+    text = "slo: {ttft: {p99: 9s}}\nregression: {ttft: {p50: {max: 10%}, p99: {max: 10%}}}\n"
+    found = planned(text + "evidence: {runs: {min: 5}, requests_per_run: {min: 100}}", values).chance
+    assert found is not None
+    assert found.each["regression.ttft.p50"] == 1.0
+    assert found.each["regression.ttft.p99"] > 0.9
+
+
+def test_without_a_declared_size_there_is_no_chance() -> None:
+    assert planned("slo: {ttft: {p90: 1s}}", np.full(300, 0.2)).chance is None
+
+
+def test_validate_names_what_can_never_pass(tmp_path: Path, slo_gate: Process) -> None:
+    file = tmp_path / "slo.yaml"
+    file.write_text(
+        "version: 1\nslo: {ttft: {p99: 9s}}\nregression: {ttft: {p99: {max: 10%}}}\n"
+        "evidence: {runs: {min: 2}, requests_per_run: {min: 100}}\n",
+        encoding="utf-8",
+    )
+    done = slo_gate("policy", "validate", str(file))
+    assert done.returncode == 0
+    assert "ttft.p99, regression.ttft.p99 can never pass with the evidence that is declared" in done.stdout

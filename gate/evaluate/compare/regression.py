@@ -226,8 +226,8 @@ def _tail(one: _Asked, sides: Sides) -> str:
     said = [f"From {one.growth.method}."]
     if sides.kind == STORED:
         said.append(
-            f"This only warns: the baseline is {_sessions(len(sides.sessions[0]))}, stored, and sessions differ"
-            " by 3 to 5% with no change of the build. It blocks with --same-session (one job measured both),"
+            f"This only warns: the baseline is {_sessions(len(sides.sessions[0]))}, stored, and sessions"
+            " differ by 3 to 5% with no change of the build. It blocks with --same-session (one job measured both),"
             f" `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
         )
     elif 0 < one.growth.runs < FEWEST:
