@@ -62,6 +62,11 @@ class Doc:
             raise self.source.fail(f"expected a count, got {value:g}", f"{self.at}.{key}", AGAIN)
         return None if value is None else int(value)
 
+    def part(self, key: str) -> Doc | None:
+        """The object in the field, undecoded; None if absent or null. Raises InputError for anything else."""
+        fields = self.get(key, dict[str, msgspec.Raw])
+        return None if fields is None else Doc(self.source, fields, f"{self.at}.{key}")
+
     def mapping(self, key: str) -> dict[str, Any]:
         """The field as a mapping; empty where it is none."""
         value = self.any(key)

@@ -14,16 +14,17 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from ..errors import InputError
 from ..model import Aggregate, Floats, Summary
 from . import ladders, tables
 from .doc import Doc
+from .nvidia_config import settings
 from .source import Source
 from .stored import Stored
 from .told import Told
 
 T = TypeVar("T")
 Infinite: TypeAlias = Literal["inf", "-inf"]  # how Source spells an infinity
+Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
 STREAM_WITH = "run it with --streaming"
 BOTH = "copy both files of one run whole, or take the other one away"
 ROUNDED = ("a CSV: values are rounded to two decimals; model and load are not stated",)
@@ -156,12 +157,16 @@ def refuse_another_run(source: Source, e2e_s: Floats, summary: Told, name: str) 
         raise source.fail(why, hint=BOTH)
 
 
-def settings(doc: Doc, kind: type[T]) -> tuple[T, tuple[str, ...]]:
-    """`input_config`; where it is of another shape, what that costs, as a note."""
-    try:
-        return doc.get("input_config", kind) or kind(), ()
-    except InputError as error:
-        return kind(), (f"{error.message} ({error.where}): model and load are not stated",)
+def statement(
+    source: Source, former: Mapping[str, str], kind: type[T]
+) -> tuple[Stats, T, Doc, tuple[str, ...]]:
+    """Statistics, configuration, other fields (a CSV has none), notes. Raises InputError for a wrong type."""
+    if source.shape == "text":
+        return table(source, former), kind(), Doc(source, {}), ROUNDED
+    doc = source.doc
+    metrics = doc.part("records") or doc  # of AIPerf until 2025-10
+    config, notes = settings(doc, kind)
+    return Stats(source, lambda tag: metrics.get(tag, Stat), former), config, doc, notes
 
 
 def bounds(slos: Mapping[str, float] | None) -> str:

@@ -168,6 +168,13 @@ def _short(message: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def lengths_note(usage: float | None, other: float | None, whose: str) -> tuple[str, ...]:
+    """A note when two means of output tokens a request, the server's and another's, are over 5 % apart."""
+    if not usage or other is None or abs(other - usage) <= MISMATCH * usage:
+        return ()
+    return (f"output tokens a request: the server's usage says {usage:.4g}, {whose} {other:.4g}",)
+
+
 def token_note(rows: Requests, other: Floats | None, mine: str, others: str) -> tuple[str, ...]:
     """A note when another count of the same completed rows' output tokens is over 5 % away."""
     if rows.output_tokens is None or other is None:

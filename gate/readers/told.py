@@ -67,8 +67,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     method: str | Mapping[str, str] = ""  # of its percentiles, also by metric
     percentiles_with: str = ""  # the remedy where one is not stated: "name it in --percentile-metrics"
     goodput: str = ""  # what it calls goodput, as a clause: "90.0% of completed requests, by ttft 500 ms"
-    valid: bool | None = None  # its own verdict on its run
-    invalid_because: str = ""
+    invalid: str = ""  # why it calls its own run incomplete, cancelled or invalid
     hides_stream_errors: bool = False  # an error inside a 200 stream is recorded as a success
     # Why failed requests may have no record, or one like those that completed, with its remedy; "" where each
     # is there. Then how many, at most; None: any number.

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...model import METRICS
 from .. import kinds
 from ..source import Source
 
 NAME = "aiperf"
 TITLE = "AIPerf"
-_BESIDE = (  # profile_export_NAME.*
-    *("aggregate", "collated", "console", "sweep", "timeslices"),
-    *("accuracy", "gpu_telemetry", "network_latency", "server_metrics"),
-)
+_BESIDE = "accuracy aggregate collated console gpu_telemetry network_latency server_metrics sweep timeslices"
 SIDE_FILES: Mapping[str, str] = {
     "inputs.json": "the prompts AIPerf or GenAI-Perf sent",
     "outputs.json": "the answers AIPerf received",
@@ -32,13 +30,9 @@ SIDE_FILES: Mapping[str, str] = {
     "mlflow_export.json": "AIPerf's note of an upload",
     "server_metrics_export*": "Prometheus metrics AIPerf scraped",
     "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
-} | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE}
-LATENCIES = {  # metric -> its own tag
-    "ttft": "time_to_first_token",
-    "tpot": "inter_token_latency",
-    "itl": "inter_chunk_latency",
-    "e2e": "request_latency",
-}
+} | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE.split()}
+_TAGS = ("time_to_first_token", "inter_token_latency", "inter_chunk_latency", "request_latency")
+LATENCIES = dict(zip(METRICS, _TAGS, strict=True))  # metric -> AIPerf's tag
 _PHASES = ("metadata", frozenset(("benchmark_phase", "credit_phase")))
 _OF_SEVERAL = frozenset(("aiperf_version", "metrics"))
 _SEVERAL = ("metadata", frozenset(("aggregation_type",)))

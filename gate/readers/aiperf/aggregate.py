@@ -5,83 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...model import Counts, Doubt, Load, Why
+from ...model import Counts, Doubt, Why
 from .. import clocks, nvidia, tables
 from ..doc import Doc
-from ..loads import load
+from ..nvidia_config import NO_PHASE, AIPerf, Phase
 from ..settle.case import EVERY
 from ..source import Source
 from ..told import Told
 from . import LATENCIES, NAME
 
 RECORDS = "profile_export.jsonl (written at --export-level records, the default)"
+_SKIPPED = "{:,} requests did not fit the model's context and are in no count; send shorter prompts"
 _FORMER = {  # names until 2025-10, and those of the CSV
     "time_to_first_token": "ttft",
     "completed_request_count": "completed_requests",
     "total_osl": "total_output_sequence_length",
 }
-
-
-_TYPES = ("concurrency", "constant", "gamma", "poisson")  # that a number of requests or a duration ends
-_ASKED_WITH = "keep its input_config, which says what was to end the run"
-
-
-class Phase(Struct):
-    """One phase as it was asked for, in either generation's words."""
-
-    name: str | None = None
-    kind: str | None = None
-    type: str | None = None
-    concurrency: int | None = None
-    rate: float | None = None  # requests/s
-    request_rate: float | None = None
-    requests: int | None = None
-    request_count: int | None = None
-    duration: float | None = None
-    benchmark_duration: float | None = None
-    sessions: int | None = None
-
-    @property
-    def load(self) -> Load | None:
-        """Of a trace replay or a series of rates there is none."""
-        asked = load(rate=self.rate or self.request_rate, slots=self.concurrency)
-        return asked if asked and (asked.request_rate or self.type in (None, "concurrency")) else None
-
-    @property
-    def asked(self) -> int | None:
-        """Requests, where only their number was to end it."""
-        lasts = self.duration or self.benchmark_duration
-        return None if lasts else self.requests or self.request_count
-
-    @property
-    def asked_with(self) -> str:
-        """The remedy where nothing says what was to end it; a replay ends with its trace."""
-        ends = self.asked or self.duration or self.benchmark_duration or self.sessions
-        return "" if ends or self.type not in (None, *_TYPES) else _ASKED_WITH
-
-
-class _Config(Struct):
-    """The part of `input_config` that says what was measured."""
-
-    models: dict[str, Any] = {}
-    endpoint: dict[str, Any] = {}
-    phases: list[Phase] = []
-    loadgen: Phase | None = None  # what `phases` replaced
-    slos: dict[str, float] | None = None
-
-    @property
-    def model(self) -> str | None:
-        """The models asked for, usually one."""
-        items = self.models.get("items") or self.endpoint.get("model_names")
-        known = items if isinstance(items, list) else []
-        names = [each.get("name") if isinstance(each, dict) else each for each in known]
-        return ", ".join(str(name) for name in names if name) or None
 
 
 class Error(Struct):
@@ -116,13 +61,8 @@ class Facts(Struct, frozen=True):
     told: Told
     stats: nvidia.Stats
     errors: Sequence[_ErrorKind] | None
-    phases: Sequence[Phase]  # warm-up and measured, in order
+    config: AIPerf
     measured: Sequence[Phase]  # those it is about
-
-    def phase(self, name: str | None, index: int | None) -> Phase:
-        """The phase of that name, else at that place."""
-        at = self.phases[index] if index is not None and 0 <= index < len(self.phases) else Phase()
-        return next((phase for phase in self.phases if name and phase.name == name), at)
 
     @property
     def failures(self) -> Counter[str]:
@@ -135,26 +75,12 @@ class Facts(Struct, frozen=True):
 
 def facts(source: Source) -> Facts:
     """Raises InputError for a result of the wrong type; settings that mean nothing are a note."""
-    config, errors, more = _Config(), None, dict[str, Any]()
-    if source.shape == "text":
-        stats = nvidia.table(source, _FORMER)
-    else:
-        doc = metrics = source.doc
-        if "records" in doc:  # until 2025-10
-            metrics = Doc(source, doc.get("records", dict[str, msgspec.Raw]) or {}, "$.records")
-        stats = nvidia.Stats(source, lambda tag: metrics.get(tag, nvidia.Stat), _FORMER)
-        errors, faults = doc.get("error_summary", list[_ErrorKind]), "; ".join(_faults(doc))
-        config, more["notes"] = nvidia.settings(doc, _Config)
-        more |= {"valid": False if faults else None, "invalid_because": faults}
-        more |= {"version": doc.text("aiperf_version"), "date": clocks.day_of(doc.text("start_time"))}
-        more["asked_with"] = "" if config.loadgen else _ASKED_WITH
-    phases = config.phases or ([config.loadgen] if config.loadgen else [])
-    measured, folder = [phase for phase in phases if phase.kind != "warmup"], (source.path or Path()).parent
+    stats, config, doc, notes = nvidia.statement(source, _FORMER, AIPerf)
+    errors, faults = doc.get("error_summary", list[_ErrorKind]), "; ".join(_faults(doc))
+    measured, folder = config.measured, (source.path or Path()).parent
     if folder.parent.name == "phases":  # its copy for one phase
         measured = [phase for phase in measured if phase.name == folder.name] or measured
-    phase = measured[0] if len(measured) == 1 else Phase()
-    if config.phases:
-        more["asked_with"] = phase.asked_with if len(measured) == 1 else ""
+    skipped = stats.count("skipped_context_overflow_count")
     usage = stats.value("total_usage_completion_tokens")
     told = nvidia.told(
         stats,
@@ -163,16 +89,19 @@ def facts(source: Source) -> Facts:
         "aggregate",
         RECORDS,
         counts=_counts(stats, errors or ()),
-        asked=phase.asked,
         output_tokens=stats.value("total_osl") if usage is None else usage,
-        load=phase.load,
+        version=doc.text("aiperf_version"),
         model=config.model,
+        date=clocks.day_of(doc.text("start_time")),
         streamed=True if stats.get("time_to_first_token") else None,
         goodput=_goodput(stats, config),
-        doubts=tuple(_overflows(stats)),
-        **more,
+        invalid=faults,
+        hides_failures=_SKIPPED.format(skipped) if skipped else "",
+        hidden_at_most=skipped,
+        notes=notes,
+        **(NO_PHASE if stats.rounded else config.asked(measured)),  # a CSV has no configuration
     )
-    return Facts(told, stats, errors, phases, measured)
+    return Facts(told, stats, errors, config, measured)
 
 
 def decode(source: Source) -> Told:
@@ -180,13 +109,10 @@ def decode(source: Source) -> Told:
     known, folder = facts(source), (source.path or Path()).parent
     if folder.parent.name == "phases" and folder.name.startswith("warmup"):
         number = known.told.counts.attempted if known.told.counts else "unknown"
-        raise source.fail(
-            f"summarises the {number} requests of the warm-up phase, not the measurement",
-            hint="give profile_export.jsonl or profile_export_aiperf.json of the run's own folder",
-        )
-    told, csv = known.told, nvidia.ROUNDED if known.stats.rounded else ()
-    notes = (*csv, *told.notes, *_notes(known))
-    return replace(told, doubts=(*told.doubts, *_doubts(known)), notes=notes)
+        why = f"summarises the {number} requests of the warm-up phase, not the measurement"
+        raise source.fail(why, hint="give profile_export.jsonl or its aggregate, of the run's own folder")
+    told = known.told
+    return replace(told, doubts=(*told.doubts, *_doubts(known)), notes=(*told.notes, *_notes(known)))
 
 
 def _faults(doc: Doc) -> Iterator[str]:
@@ -217,18 +143,12 @@ def _counts(stats: nvidia.Stats, errors: Sequence[_ErrorKind]) -> Counts | None:
     return Counts(attempted - cancelled, completed, failed - cancelled, cancelled)
 
 
-def _goodput(stats: nvidia.Stats, config: _Config) -> str:
+def _goodput(stats: nvidia.Stats, config: AIPerf) -> str:
     rate, share = stats.value("goodput"), stats.value("good_request_fraction")
     amounts = [f"{rate:.4g} good req/s"] if rate is not None else []
     amounts += [f"{share:.4g} of completed and failed requests"] if share is not None else []
     by = f"by its own --goodput ({nvidia.bounds(config.slos)}; a request without one of these is not good)"
     return f"{' and '.join(amounts)}, {by}" if amounts else ""
-
-
-def _overflows(stats: nvidia.Stats) -> Iterator[Doubt]:
-    if number := stats.count("skipped_context_overflow_count"):
-        why = f"{number:,} requests did not fit the model's context and are in no count; send shorter prompts"
-        yield Doubt(Why.FAILURES_HIDDEN, ("attempted",), why, requests=number)
 
 
 def _doubts(known: Facts) -> Iterator[Doubt]:
@@ -248,8 +168,5 @@ def _notes(known: Facts) -> Iterator[str]:
     if known.errors and listed != counted:
         yield f"error_summary lists {listed} errors, error_request_count says {counted}: the larger is used"
     server, client = (known.stats.value(tag) for tag in ("usage_completion_tokens", "output_sequence_length"))
-    if server and client is not None and abs(client - server) > tables.MISMATCH * server:
-        yield (
-            f"output tokens a request: the server's usage says {server:.4g}, AIPerf's tokenizer {client:.4g};"
-            f" the aggregate's TPOT is by the tokenizer, {RECORDS} would give it by usage"
-        )
+    for note in tables.lengths_note(server, client, "AIPerf's tokenizer"):
+        yield f"{note}; the aggregate's TPOT is by the tokenizer, {RECORDS} would give it by usage"

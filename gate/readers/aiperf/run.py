@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ...model import Aggregate, Counts, Doubt, Status, Why
+from ...model import Aggregate, Counts, Doubt, Status, Summary, Why
 from .. import clocks, kinds, nvidia, tables
+from ..nvidia_config import NO_PHASE
 from ..source import Source
 from ..told import Told
 from . import AGGREGATES, KINDS, RECORDS, TITLE, aggregate
@@ -20,9 +21,7 @@ _ALONE = "no profile_export_aiperf.json beside it: AIPerf's version, model and l
 _BARE = Told(format="", evidence=Aggregate({}), retries=0, stream_with=nvidia.STREAM_WITH, notes=(_ALONE,))
 _TOKENIZER = "AIPerf's tokenizer (by which its own inter_token_latency differs from our TPOT)"
 
-_Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # epoch: a double would lose 200 ns
 _NO_GAPS = nvidia.Times([], "s")
-_OF_ONE_PHASE = ("asked", "load", "duration_s", "output_tokens")
 _Table: TypeAlias = "dict[str, NDArray[Any]]"
 _Key: TypeAlias = "tuple[str | None, int | None] | None"  # name and place of a phase; None: of the warm-up
 
@@ -41,10 +40,10 @@ class _MetricsAndGaps(_Metrics, gc=False):
 
 
 class _Metadata(msgspec.Struct, gc=False):
-    credit_issued_ns: _Ns | None = None
-    request_start_ns: _Ns | None = None
-    timestamp_ns: _Ns | None = None  # the start, until 2025-10
-    request_end_ns: _Ns | None = None
+    credit_issued_ns: nvidia.Ns | None = None
+    request_start_ns: nvidia.Ns | None = None
+    timestamp_ns: nvidia.Ns | None = None  # the start, until 2025-10
+    request_end_ns: nvidia.Ns | None = None
     benchmark_phase: Literal["warmup", "profiling"] | None = None
     credit_phase: Literal["warmup", "profiling"] | None = None
     phase_index: int | None = None
@@ -93,9 +92,8 @@ def decode(source: Source) -> Iterator[Told]:
             rows |= whole["warmup"]
         told = _told(source, {name: column[rows] for name, column in whole.items()}, known)
         if several and key:
-            phase = facts.phase(*key) if facts else aggregate.Phase()
-            told = replace(told, level=key[0] or f"phase {key[1]}", load=phase.load, asked=phase.asked)
-            told = replace(told, asked_with=phase.asked_with if facts else "")
+            asked = facts.config.phase(*key).asked if facts else NO_PHASE
+            told = replace(told, level=key[0] or f"phase {key[1]}", **asked)
         yield told
 
 
@@ -195,12 +193,12 @@ def _agreed(
         notes.append(f"AIPerf's aggregate counts {stated} of these {len(ends)} requests")
     told = replace(told, counts=None, streamed=None, doubts=tuple(doubts), notes=tuple(notes))
     if several:
-        names = {facts.phase(*key).name for key in phases if key}
+        names = {facts.config.phase(*key).name for key in phases if key}
         if lost := [phase.name for phase in facts.measured if phase.name and phase.name not in names]:
             why = f"the measured phases {', '.join(lost)} have no request here; {nvidia.BOTH}"
             doubts.append(Doubt(Why.LOST_ROWS, ("attempted",), why))
-        unknown: dict[str, Any] = dict.fromkeys(_OF_ONE_PHASE)
-        return replace(told, doubts=tuple(doubts), stated={}, goodput="", **unknown)
+        told = replace(told, doubts=tuple(doubts), stated={}, goodput="", lengths=Summary(), **NO_PHASE)
+        return replace(told, duration_s=None, output_tokens=None)
     good = ~(table["warmup"] | table["cancelled"] | table["error"])
     if completed == here:
         nvidia.refuse_another_run(source, table["e2e"][good], told, name)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from ...model import Aggregate, Counts, Doubt, Summary, Why
+from ...model import Aggregate, Counts, Summary
 from .. import clocks, ladders, loads
 from ..source import Source
 from ..told import Told
@@ -104,7 +104,8 @@ def _told(step: _Step, config: _Config, began: str) -> Told:
         streamed=True,  # it asks for a stream, and any other answer is a failure
         stated=stated,
         method="linear over successful requests",
-        doubts=(Doubt(Why.FAILURES_HIDDEN, ("attempted",), _CUT.format(cut), requests=cut),) if cut else (),
+        hides_failures=_CUT.format(cut) if cut else "",
+        hidden_at_most=cut,
     )
 
 

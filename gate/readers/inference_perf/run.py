@@ -105,9 +105,9 @@ def _verdict(file: Source) -> dict[str, Any]:
     groups = [file.doc.any("global"), *file.doc.mapping("reports").values()] if is_whole else [None]
     listed = [at(group, "errors") for group in groups]
     if not all(isinstance(errors, list) for errors in listed):
-        return {"valid": False, "invalid_because": "its validation.json is not as inference-perf writes it"}
+        return {"invalid": "its validation.json is not as inference-perf writes it"}
     errors = [str(at(error, "message")) for each in listed for error in each]
-    return {"valid": not errors, "invalid_because": f"validation.json: {'; '.join(errors[:3])}"}
+    return {"invalid": f"validation.json: {'; '.join(errors[:3])}" if errors else ""}
 
 
 def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[str, Any]:
@@ -214,7 +214,6 @@ def _notes(said: Lifecycle) -> Iterator[str]:
     done, labels = said.successes, said.failures.by_label or {}
     yield from tables.failure_kinds({kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels})
     mine, theirs = ((stat or {}).get("mean") for stat in (done.output_len, done.output_tokens))
-    if mine is not None and theirs and abs(mine - theirs) > tables.MISMATCH * theirs:
-        yield f"output tokens a request: the server's usage says {theirs:.4g}, {NAME}'s tokenizer {mine:.4g}"
+    yield from tables.lengths_note(theirs, mine, f"{NAME}'s tokenizer")
     if done.token_count_mismatches:
         yield f"inference-perf counts {done.token_count_mismatches} token count mismatches"

@@ -109,13 +109,14 @@ def _fixed(doc: Doc) -> Told:
 
 def _agentic(doc: Doc) -> Told:
     """A row made from AIPerf's records: counts and duration are known, P99 is not."""
-    nested = _part(doc, "request_metrics")
-    latency = _part(nested, "latency")
-    times = _part(nested, "throughput") or doc
+    nested = doc.part("request_metrics")
+    latency, rates = (nested.part(key) if nested else None for key in ("latency", "throughput"))
     counts, notes = _counts(doc)
     stated = _bench.summaries(_bench.statistics(_flat(latency) if latency else doc, ""), 1)
-    duration_s = times.number("duration_seconds")
-    rate = _tokens_per_s(nested) if nested else doc.number("output_tput_tps")
+    output = rates.part("output") if rates else None
+    duration_s = (rates or doc).number("duration_seconds")
+    rate = doc.number("output_tput_tps") if nested is None else None
+    rate = output.number("tokens_per_second") if output else rate
     return Told(
         format="inferencex agentic",
         evidence=_bench.aggregate(stated, counts.completed, "AIPerf's profile_export.jsonl"),
@@ -151,7 +152,7 @@ def _counts(doc: Doc) -> tuple[Counts, list[str]]:
     if total is None or completed is None:
         why = "does not say how many requests were sent and completed"
         raise doc.source.fail(why, doc.at, _bench.WHOLE)
-    accounting = _part(doc, "request_accounting")
+    accounting = doc.part("request_accounting")
     warmup = (accounting.count("records_warmup_dropped") or 0) if accounting else 0
     failed = total - completed - warmup
     if failed < 0:
@@ -165,23 +166,13 @@ def _counts(doc: Doc) -> tuple[Counts, list[str]]:
     return Counts(completed + failed, completed, failed, warmup=warmup), notes
 
 
-def _part(doc: Doc | None, key: str) -> Doc | None:
-    fields = doc.get(key, dict[str, msgspec.Raw]) if doc else None
-    return Doc(doc.source, fields, f"{doc.at}.{key}") if doc and fields is not None else None
-
-
 def _flat(latency: Doc) -> Doc:
     """latency.ttft.p90 as p90_ttft, as older rows have it."""
     found: dict[str, msgspec.Raw] = {}
     for metric in ("ttft", "tpot", "itl", "e2el"):
-        part = _part(latency, metric)
+        part = latency.part(metric)
         found |= {f"{name}_{metric}": raw for name, raw in part.fields.items()} if part else {}
     return Doc(latency.source, found, latency.at)
-
-
-def _tokens_per_s(nested: Doc) -> float | None:
-    output = _part(_part(nested, "throughput"), "output")
-    return output.number("tokens_per_second") if output else None
 
 
 # ---- around them --------------------------------------------------------------------------

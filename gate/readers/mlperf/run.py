@@ -175,8 +175,7 @@ def _told(
         stream_with="run with use_token_latencies = 1",
         stated=log.summaries,
         method=_METHOD,
-        valid=not log.invalid,
-        invalid_because=log.invalid,
+        invalid=log.invalid,
         hides_failures="" if log.counts_tokens else _BLIND,
         doubts=(*doubts, *_doubts(log, has_tokens)),
     )

@@ -19,6 +19,7 @@ from . import EVENTS, KINDS, NAME, SUMMARY, TITLE, events
 
 METHOD = 'numpy "lower": sorted[floor(p * (n - 1))] over all completes, failed ones included'
 _MANY_TOKENS = 1e7  # a mean above this is no number of tokens
+_INTERRUPTED = "interrupted: what it finished is no fair sample"
 _WHOLE = "run the benchmark again, or copy the file whole"
 _GAPS = "gaps between chunks are in events.jsonl alone, and only with client.stream_all_chunks"
 _NO_GAPS = Doubt(Why.NO_GAPS, ("itl",), _GAPS)
@@ -120,8 +121,7 @@ def _events(source: Source) -> Told:
         duration_s=window / 1e9 if window > 0 else None,
         has_gaps=has_gaps,
         characters=tables.column(session.characters.get(uuid, 0) for uuid in session.issued),
-        valid=False if "session.interrupted" in session.marks else None,
-        invalid_because="interrupted: what it finished is no fair sample",
+        invalid=_INTERRUPTED if "session.interrupted" in session.marks else "",
         messages=[session.errors.get(uuid, "") for uuid in session.issued],
         doubts=(Doubt(Why.ABSENT, ("tpot",), _NO_TPOT), *(() if has_gaps else (_NO_GAPS,))),
     )
@@ -156,12 +156,12 @@ def _summary(source: Source) -> Told:
         why = f"{n:,} values stand behind TPOT, but {counts.completed:,} samples completed"
         doubts.append(Doubt(Why.POPULATION, ("tpot",), f"{why}: answers of one chunk have none"))
     told = _told(source, summary, "summary", evidence, counts)
+    is_whole = summary.state == "complete" and summary.complete is True
     return replace(
         told,
         counts=counts,
         duration_s=None if summary.duration_ns is None else summary.duration_ns / 1e9,
-        valid=summary.state == "complete" and summary.complete is True,
-        invalid_because=f"not whole: state {summary.state}, complete {summary.complete}",
+        invalid="" if is_whole else f"not whole: state {summary.state}, complete {summary.complete}",
         doubts=tuple(doubts),
         notes=(*told.notes, *_notes(summary, counts)),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
 from msgspec.structs import replace
 
 from ...model import Bools, Counts, Doubt, Requests, Run, ToolReported, Why
@@ -55,7 +56,7 @@ def settle(source: Stored, card: Card, told: Told) -> Run:
     counts = rows.counts if rows is not None else told.counts or Counts(0, 0, 0)
     total = told.output_tokens
     if total is None and (mean := told.lengths.mean) is not None and mean >= 0:
-        total = float(round(mean * counts.completed))
+        total = float(np.round(mean * counts.completed))
     if rows is not None and rows.output_tokens is not None and not tokens.total_is_right(told):
         total = tables.output_total(rows)
     case = Case(source, told.tool or card.TITLE, told, told.evidence, counts, total)

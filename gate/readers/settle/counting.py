@@ -87,8 +87,7 @@ def failures_hidden(case: Case) -> Iterator[Finding]:
     why, at_most = case.told.hides_failures, case.told.hidden_at_most
     if not why or not case.measured:
         return
-    yield Doubt(Why.FAILURES_HIDDEN, ("error_rate",), why)
-    yield Doubt(Why.FAILURES_HIDDEN, ("attempted",), why, at_most)
+    yield Doubt(Why.FAILURES_HIDDEN, ("error_rate", "attempted"), why, at_most)
     yield why
 
 
@@ -112,9 +111,6 @@ def retried(case: Case) -> Iterator[Finding]:
 
 def tool_verdict(case: Case) -> Iterator[Finding]:
     """A tool's own word that its run is incomplete, cancelled or invalid is evidence against it."""
-    told = case.told
-    if told.valid is False:
-        because = f" ({told.invalid_because})" if told.invalid_because else ""
-        yield Doubt(
-            Why.TOOL_SAYS_INVALID, EVERY, f"{case.title} itself calls the run invalid{because}; run it again"
-        )
+    if because := case.told.invalid:
+        why = f"{case.title} itself calls the run invalid ({because}); run it again"
+        yield Doubt(Why.TOOL_SAYS_INVALID, EVERY, why)

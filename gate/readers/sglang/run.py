@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -197,10 +196,9 @@ def _sent(doc: Doc, completed: int) -> int | None:
 
 def _wrapped(doc: Doc) -> Told:
     """A Together baseline: provenance around a summary of a run. Raises InputError without a count."""
-    inner = doc.get("metrics", dict[str, msgspec.Raw])
-    if inner is None:
+    metrics = doc.part("metrics")
+    if metrics is None:
         raise doc.source.fail("has no `metrics`", doc.at, _bench.WHOLE)
-    metrics = Doc(doc.source, inner, f"{doc.at}.metrics")
     completed = _completed(metrics, "successful_requests")
     stated = _bench.summaries(_bench.statistics(metrics, "_ms"), 1000)
     per_s, tokens_per_s = (metrics.number(k) for k in ("request_throughput", "output_token_throughput"))

@@ -144,10 +144,10 @@ def report(source: Source) -> Told:
 
 
 def _part(doc: Doc, key: str) -> Doc:
-    fields = doc.get(key, dict[str, msgspec.Raw])
-    if fields is None:
+    part = doc.part(key)
+    if part is None:
         raise doc.source.fail(f"has no `{key}`", doc.at, _bench.WHOLE)
-    return Doc(doc.source, fields, f"{doc.at}.{key}")
+    return part
 
 
 def _summary(block: Doc, number: int) -> Summary:
