@@ -34,6 +34,16 @@ def write(folder: Path, rows: list[dict[str, Any]], name: str = "r.jsonl") -> st
         *("timedOut", "valid", "is_valid", "isInvalid", "HTTPStatusCode", "resp_code", "http", "statusText"),
         *("finish_reason", "stopReason", "exitCode", "rc", "exc", "exceptionType", "crashed", "outcome"),
         *("error_str", "responseErrorMessage", "httpStatus", "was_refused", "final_state", "unhealthy"),
+        *(
+            "is_incomplete",
+            "unfinished",
+            "wasInterrupted",
+            "finished",
+            "disconnected",
+            "rate_limited",
+            "traceback",
+        ),
+        *("was_cut", "cutShort", "oom", "server_unreachable", "malformed", "hung", "panic_message"),
     ],
 )
 def test_a_name_with_the_word_of_a_failure_tells(name: str) -> None:
@@ -83,6 +93,28 @@ def test_a_harmless_name_tells_nothing(name: str) -> None:
 )
 def test_harmless_columns_refuse_no_file(name: str, value: object, tmp_path: Path) -> None:
     (run,) = readers.read([write(tmp_path, [{**ROW, name: value}] * 30)]).runs
+    assert run.counts.completed == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        *(("incomplete", True, False), ("interrupted", "yes", "no"), ("finished", False, True)),
+        *(
+            ("rate_limited", True, False),
+            ("was_cut", 1, 0),
+            ("traceback", "Traceback (most recent ...", None),
+        ),
+    ],
+)
+def test_an_answer_that_did_not_come_whole_is_no_success(
+    name: str, bad: object, good: object, tmp_path: Path
+) -> None:
+    rows = [{**ROW, "error": None, name: bad if number % 3 == 0 else good} for number in range(30)]
+    with pytest.raises(InputError, match=name):
+        readers.read([write(tmp_path, rows)])
+    healthy = [{**ROW, "error": None, name: good}] * 30
+    (run,) = readers.read([write(tmp_path, healthy)]).runs
     assert run.counts.completed == 30
 
 

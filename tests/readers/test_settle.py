@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gate.errors import InputError
 from gate.evaluate import evaluate
 from gate.model import Aggregate, Counts, Evidence, Requests, Run, Summary, Verdict, Why
 from gate.readers import generic
-from gate.readers.settle import settle
+from gate.readers.settle import refuse_repetitions, settle
 from gate.readers.source import Source
 from gate.readers.told import Told
 from tests.runs import error_rate, goodput, latency, make_policy, make_requests
@@ -67,3 +68,19 @@ def test_an_answer_without_a_token_shows_in_any_statistic_of_the_lengths(
     doubt = run.doubt("attempted")
     assert doubt is not None
     assert doubt.code is Why.NO_TOKENS
+
+
+@pytest.mark.parametrize(
+    "key", ["aggregated_repetitions", "runs_merged", "averagedOverSeeds", "pooled_trials"]
+)
+def test_a_key_that_says_that_runs_were_put_together_is_no_run(tmp_path: Path, key: str) -> None:
+    source = Source(tmp_path / "r.json", "r.json")
+    with pytest.raises(InputError, match=key):
+        refuse_repetitions(source, ["model", key])
+
+
+@pytest.mark.parametrize(
+    "key", ["aggregated_metrics", "aggregation", "run_name", "individual_request_metrics", "mean_ttft_ms"]
+)
+def test_a_key_about_one_run_is_harmless(tmp_path: Path, key: str) -> None:
+    refuse_repetitions(Source(tmp_path / "r.json", "r.json"), [key])

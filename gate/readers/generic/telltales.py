@@ -41,15 +41,20 @@ def _stem(*words: str, behind: str = _BEHIND) -> re.Pattern[str]:
     return re.compile(f"{_BEFORE}(?:{'|'.join(words)}){behind}")
 
 
-_ERROR = _stem("err", "error", "errored", "errno", "exc", "exception", "fault")
+_ERROR = _stem("err", "error", "errored", "errno", "exc", "exception", "fault", "traceback", "panic")
 _FAIL = _stem(
     *("fail", "failed", "fails", "failing", "failure", "abort", "aborted", "crash", "crashed", "killed"),
     *("refused", "denied", "timedout", "invalid", "unsuccessful", "unhealthy", "broken"),
 )
-_FLAG = _stem("rejected", "dropped", "lost", "timeout", "timeouts", behind="")
+_FLAG = _stem(
+    *("rejected", "dropped", "lost", "timeout", "timeouts", "incomplete", "unfinished", "interrupted"),
+    *("disconnected", "unreachable", "malformed", "corrupt", "corrupted", "died", "hung", "expired"),
+    *("ratelimited", "oom", "cut"),
+    behind="",
+)
 _GOOD = _stem(
     *("success", "succeeded", "successful", "successfully", "succ", "ok", "okay", "valid", "validated"),
-    *("pass", "passed", "complete", "completed", "healthy"),
+    *("pass", "passed", "complete", "completed", "finished", "healthy"),
     behind="(?:flag)?",
 )
 _STATE = _stem("status", "state", "outcome", "verdict", behind="(?:text|msg|message|str|string|es|s)*")
@@ -71,7 +76,7 @@ _SUCCESSES = {
     # why a generation ended, in the words of OpenAI, Anthropic, TGI, vLLM, SGLang and TensorRT-LLM
     *("stop", "stopped", "length", "eos", "eos_token", "eos_token_id", "stop_sequence", "stop_token"),
     *("stop_words", "stop_str", "end_turn", "end_id", "max_tokens", "max_length", "max_new_tokens"),
-    *("tool_call", "tool_calls", "tool_use", "function_call", "content_filter"),
+    *("max_output_tokens", "tool_call", "tool_calls", "tool_use", "function_call", "content_filter"),
 }
 _FAILURES = {
     *("error", "errored", "fail", "failed", "failure", "timeout", "timed_out", "exception", "rejected"),
@@ -177,7 +182,7 @@ def tells(column: str) -> Tells:
 
     if (any_is(_ERROR) and not words & _STATISTICS) or any_is(_FAIL) or {"timed", "out"} <= words:
         return Tells.BAD
-    if any_is(_FLAG):
+    if any_is(_FLAG) or {"rate", "limited"} <= words:
         return Tells.NOTHING if words & _MEASURES else Tells.FLAG
     if any_is(_GOOD) and not (words & _MEASURES - {"at"}):
         return Tells.GOOD

@@ -6,6 +6,7 @@ true. A new reader gets all of them; tests/readers/test_rules.py tries each on e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -151,12 +152,17 @@ def settle_all(source: Stored, card: Card, tolds: Iterable[Told]) -> list[Run]:
     ]
 
 
-_REPETITIONS = frozenset(("aggregated_repetitions", "aggregation_method", "individual_result_files"))
+# By the words of a key: aggregated_repetitions, runs_merged, averaged_over_seeds.
+_REPETITIONS = re.compile(
+    r"(?=.*(?:aggregat|averaged|merged|pooled|combined))(?=.*(?:repetition|repeat|runs|trials|seeds))"
+    r"|aggregation_(?:method|type)$|individual_result(?:s|_files)$",
+    re.IGNORECASE,
+)
 
 
 def refuse_repetitions(source: Stored, keys: Iterable[str], at: str = "") -> None:
     """Raises InputError for medians or means over repetitions: failures of one repetition are gone."""
-    found = sorted(_REPETITIONS.intersection(keys))
+    found = sorted(key for key in keys if _REPETITIONS.match(key))
     if found:
         raise source.fail(
             f"holds statistics over several repetitions (`{'`, `'.join(found)}`), which are no run",
