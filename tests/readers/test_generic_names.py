@@ -11,7 +11,7 @@ import pytest
 from gate import readers
 from gate.errors import InputError, UsageError
 from gate.model import Why
-from gate.readers.generic.telltales import tells
+from gate.readers.telltales import tells
 from tests.conftest import FIXTURES, Process
 
 ROW = {"start_s": 0.0, "ttft_s": 0.5, "e2e_s": 1.2, "output_tokens": 100}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -26,9 +27,9 @@ POLICY = make_policy(
 ALL = {"e2e.p50", "goodput", "error_rate"}
 
 
-def settled(tmp_path: Path, evidence: Evidence, **facts: object) -> Run:
-    path = tmp_path / "result.jsonl"
-    path.write_text('{"e2e_s": 1}\n', encoding="utf-8")
+def settled(tmp_path: Path, evidence: Evidence, *, fields: object = None, **facts: object) -> Run:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(fields or {"model": "m"}), encoding="utf-8")
     counts = None if isinstance(evidence, Requests) else Counts(N, N, 0)
     told = Told(format="f", evidence=evidence, retries=0, counts=counts, **facts)  # type: ignore[arg-type]
     return settle(Source(path, str(path)), generic, told)
@@ -84,3 +85,37 @@ def test_a_key_that_says_that_runs_were_put_together_is_no_run(tmp_path: Path, k
 )
 def test_a_key_about_one_run_is_harmless(tmp_path: Path, key: str) -> None:
     refuse_repetitions(Source(tmp_path / "r.json", "r.json"), [key])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("interrupted", True), ("was_cancelled", True), ("isComplete", False), ("valid", False)),
+        *(("status", "aborted"), ("run_state", "failed"), ("has_errors", True), ("success", False)),
+    ],
+)
+def test_a_file_that_calls_its_run_bad_is_believed(tmp_path: Path, key: str, value: object) -> None:
+    run = settled(tmp_path, STATISTICS, fields={"model": "m", key: value}, output_tokens=100.0 * N)
+    assert not passed(run)
+    assert {doubt.code for doubt in run.doubts if "error_rate" in doubt.of} == {Why.TOOL_SAYS_INVALID}
+    assert key in run.doubted["error_rate"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(
+            ("interrupted", False),
+            ("complete", True),
+            ("completed", 200),
+            ("failed", 0),
+            ("status", "success"),
+        ),
+        *(("errors", []), ("state", "warm"), ("timeout_s", 30), ("cancelled", 3), ("error_rate", 0.0)),
+    ],
+)
+def test_counts_settings_and_words_of_success_say_nothing_against_a_run(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    run = settled(tmp_path, STATISTICS, fields={"model": "m", key: value}, output_tokens=100.0 * N)
+    assert passed(run) == ALL

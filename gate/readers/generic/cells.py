@@ -12,8 +12,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...model import Bools, Floats
+from .. import telltales
 from ..source import Source
-from . import telltales
 
 UNITS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second
 TIMES = ("start", "ttft", "e2e")

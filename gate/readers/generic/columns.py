@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from .. import telltales
 from ..source import BROKEN, Source
-from . import telltales
 from .cells import (
     FLAGS,
     GAP_COLUMNS,

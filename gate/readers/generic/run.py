@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...model import Doubt, Floats, Load, Requests, Status, Why
-from .. import clocks, tables
+from .. import clocks, tables, telltales
 from ..loads import load
 from ..source import Source
 from ..told import Told
-from . import NAME, cells as _cells, columns as _columns, telltales
+from . import NAME, cells as _cells, columns as _columns
 
 # What people call our columns; difflib finds misspellings, not synonyms.
 _SYNONYMS = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model import Doubt, Why
+from .. import telltales
+from ..source import Source
 from .case import AGAIN, EVERY, Case, Finding, richer
 
 
@@ -111,6 +113,8 @@ def retried(case: Case) -> Iterator[Finding]:
 
 def tool_verdict(case: Case) -> Iterator[Finding]:
     """A tool's own word that its run is incomplete, cancelled or invalid is evidence against it."""
-    if because := case.told.invalid:
+    source = case.source
+    doc = source.doc if isinstance(source, Source) and source.shape == "object" else None
+    if because := case.told.invalid or (telltales.of_run(doc) if doc is not None else ""):
         why = f"{case.title} itself calls the run invalid ({because}); run it again"
         yield Doubt(Why.TOOL_SAYS_INVALID, EVERY, why)

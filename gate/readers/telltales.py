@@ -1,5 +1,6 @@
-"""Columns that tell of failures beside or instead of `error`: a file must not hide them.
+"""Names that tell of failures, whatever they are called: a file must not hide them.
 
+Columns of rows beside or instead of `error`, and the fields in which a file says that its run went wrong.
 A column is one by the words of its name (err, fail, success, abort, timeout, valid, status, code, reason),
 never by a list of names; the same inside nested objects. They are not read as data, because harnesses mean
 different things by them. Where they speak and there is no `error` column, or where `error` is empty and they
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
+
+from .doc import Doc
 
 
 class Tells(IntEnum):
@@ -126,6 +129,23 @@ def denied(
                         continue
                     return path, row, text.strip()[:40] if verdict == UNKNOWN else ""
     return None
+
+
+def of_run(doc: Doc) -> str:
+    """The field in which a result says that its run went wrong, and how; "" where none does.
+
+    Truth values and words of a state only: numbers are counts, and what nobody knows is somebody's own word.
+    """
+    for key, raw in doc.fields.items():
+        how = Tells.FLAG if "cancel" in key.lower() else tells(key)
+        if bytes(memoryview(raw)[:1]) == _STATEMENTS.get(how):
+            value = doc.any(key)
+            if says(how, word(value)) == FAILED:
+                return f"its field {key} is {str(value)[:40].lower()}"
+    return ""
+
+
+_STATEMENTS = {Tells.GOOD: b"f", Tells.BAD: b"t", Tells.FLAG: b"t", Tells.STATE: b'"'}  # how the value begins
 
 
 def retries(cells: Cells) -> int:
