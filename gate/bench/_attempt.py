@@ -100,22 +100,22 @@ class Attempt:
             for one, end, page in zip(self.made, ended, before, strict=True)
         ]
 
-    def facts(self, one: Made) -> dict[str, Any]:
+    def facts(self, made: Made) -> dict[str, Any]:
         """Of one run, for its sidecar."""
         return {
-            "side": one.slot.side,
-            "run": one.slot.round,
-            "seed": one.slot.seed,
-            "attempt": one.number,
-            "command": redacted(one.command),
-            "image_digest": one.side.image,
-            "started": one.finished.started,
-            "ended": one.finished.ended,
-            "duration_s": round(one.finished.duration_s, 3),
-            "exit_code": one.finished.code,
+            "side": made.slot.side,
+            "run": made.slot.round,
+            "seed": made.slot.seed,
+            "attempt": made.number,
+            "command": redacted(made.command),
+            "image_digest": made.side.image,
+            "started": made.finished.started,
+            "ended": made.finished.ended,
+            "duration_s": round(made.finished.duration_s, 3),
+            "exit_code": made.finished.code,
             "client": to_builtins(self.client),
-            "witness": to_builtins(one.seen) if one.seen else None,
-            "notes": one.notes,
+            "witness": to_builtins(made.seen) if made.seen else None,
+            "notes": made.notes,
         }
 
     # ---- commands -----------------------------------------------------------------------------

@@ -80,19 +80,22 @@ def decode(source: Source) -> Iterator[Told]:
 def _by_files(source: Source, rows: Sequence[_Row], config: Any) -> list[_Part]:
     files = kinds.numbered(source, KINDS, *STAGES)
     told = [file.whole(Lifecycle) for file in files]
-    parts = _slices([said.attempted for said in told])
+    parts = _slices([report.attempted for report in told])
     if files and parts[-1].stop != len(rows):
         why = f"contradicts its stage files: it holds {len(rows)} requests, they count {parts[-1].stop}"
         raise source.fail(why, hint=_TOGETHER)
     found = []
-    for index, (part, said, file) in enumerate(zip(parts, told, files, strict=True)):
+    for index, (part, report, file) in enumerate(zip(parts, told, files, strict=True)):
         failed = sum(row.error is not None for row in rows[part])
-        if failed != said.failures.count:
-            why = f"contradicts {file.name}: {failed} of its requests failed, not {said.failures.count}"
+        if failed != report.failures.count:
+            why = f"contradicts {file.name}: {failed} of its requests failed, not {report.failures.count}"
             raise source.fail(why, hint=_TOGETHER)
-        total, counted = said.total(said.successes.output_tokens), Counted(said.successes.count)
+        total, counted = (
+            report.total(report.successes.output_tokens),
+            Counted(report.successes.count),
+        )
         beside = {"output_tokens": total, "counted": counted}
-        found.append((part, stated_by(file, said, config, index) | beside))
+        found.append((part, stated_by(file, report, config, index) | beside))
     return found
 
 

@@ -110,26 +110,26 @@ def _verdict(file: Source) -> dict[str, Any]:
     return {"invalid": f"validation.json: {'; '.join(errors[:3])}" if errors else ""}
 
 
-def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[str, Any]:
+def stated_by(source: Source, report: Lifecycle, config: Any, index: int) -> dict[str, Any]:
     """What a stage's aggregate says, as `Told` names it. Raises InputError for a rate that sends nothing."""
-    declared, done = stages.declared(config), said.successes
+    declared, done = stages.declared(config), report.successes
     rate, users, sent, late = (
-        stages.number(at(said.load_summary, *path))
+        stages.number(at(report.load_summary, *path))
         for path in (("requested_rate",), ("concurrency",), ("achieved_rate",), ("schedule_delay", "p99"))
     )
     if rate is not None and rate <= 0 and not users:
         why = f"a requested rate of {rate:g} req/s sends nothing"
         raise source.fail(why, "$.load_summary.requested_rate", "run the benchmark at a positive rate")
-    duration_s = said.benchmark_time_seconds
+    duration_s = report.benchmark_time_seconds
     if duration_s is None and (per_second := stages.number(at(done.throughput, "requests_per_sec"))):
         duration_s = done.count / per_second
     facts = {
         "asked_with": stages.asked_with(config),
         "load": stages.load({"rate": rate, "concurrency_level": users}),
         "duration_s": duration_s,
-        "stated": said.summaries(),
+        "stated": report.summaries(),
         "method": "numpy linear over completed requests",
-        "goodput": _goodput(said, config),
+        "goodput": _goodput(report, config),
     }
     if users:  # its delays and its rate mean nothing
         return facts | {"asked": stages.asked({"num_requests": rate})}
@@ -137,8 +137,8 @@ def stated_by(source: Source, said: Lifecycle, config: Any, index: int) -> dict[
     return facts | {"asked": asked, "late_p99_s": late, "sent_rate": sent}
 
 
-def _goodput(said: Lifecycle, config: Any) -> str:
-    stated, attempted = said.successes.goodput_metrics, said.attempted
+def _goodput(report: Lifecycle, config: Any) -> str:
+    stated, attempted = report.successes.goodput_metrics, report.attempted
     good, of = (stages.whole(at(stated, name)) for name in ("good_requests", "total_requests"))
     if good is None or not of:
         return ""
@@ -163,34 +163,37 @@ def decode(source: Source) -> Iterable[Told]:
 
 
 def _aggregate(source: Source, kind: str) -> Told:
-    said, config = source.whole(Lifecycle), config_of(source)
+    report, config = source.whole(Lifecycle), config_of(source)
     match = re.search(r"stage_(\d+)_", source.path.name if source.path else source.name)
     index = int(match[1]) if match and kind == "stage" else 0
-    facts = stated_by(source, said, config, index)
+    facts = stated_by(source, report, config, index)
     if kind == "summary":
-        facts = _of_summary(source, said, config, facts)
+        facts = _of_summary(source, report, config, facts)
     known = {metric: summary for metric, summary in facts["stated"].items() if summary.percentiles}
-    total, done = stages.whole(at(said.load_summary, "count")), said.successes
+    total, done = stages.whole(at(report.load_summary, "count")), report.successes
     lengths = done.output_tokens or done.output_len or {}
     return Told(
         format=f"{NAME} {kind}",
         evidence=Aggregate(known, "linear", settled_by=_DETAIL),
-        retries=(stages.whole(said.retries.get("attempts")) or 1) if said.retries else 0,
-        counts=Counts(said.attempted if total is None else total, done.count, said.failures.count),
+        retries=(stages.whole(report.retries.get("attempts")) or 1) if report.retries else 0,
+        counts=Counts(report.attempted if total is None else total, done.count, report.failures.count),
         lengths=ladder(_points(lengths), mean=lengths.get("mean"), low=lengths.get("min")),
         stream_with=STREAM_WITH,
         doubts=(*facts.pop("doubts", ()), *_doubts(lengths, known)),
-        notes=tuple(_notes(said)),
+        notes=tuple(_notes(report)),
         **facts,
         **facts_of(source, config, index),
     )
 
 
-def _of_summary(source: Source, said: Lifecycle, config: Any, facts: dict[str, Any]) -> dict[str, Any]:
+def _of_summary(source: Source, report: Lifecycle, config: Any, facts: dict[str, Any]) -> dict[str, Any]:
     """What it says of the only stage, with a doubt where there may be others."""
     files, declared = kinds.numbered(source, KINDS, *STAGES), stages.declared(config)
     stage = files[0].whole(Lifecycle) if len(files) == 1 else None
-    if stage is not None and (stage.attempted, stage.failures.count) == (said.attempted, said.failures.count):
+    if stage is not None and (stage.attempted, stage.failures.count) == (
+        report.attempted,
+        report.failures.count,
+    ):
         return stated_by(files[0], stage, config, 0) | {"stated": facts["stated"]}
     if not files and len(declared) == 1:
         return facts | {"load": stages.load(declared[0])}
@@ -209,9 +212,9 @@ def _doubts(lengths: Statistics, known: Mapping[str, Summary]) -> Iterator[Doubt
         yield Doubt(Why.DEFINITION, ("itl",), _SHARED_CHUNKS)
 
 
-def _notes(said: Lifecycle) -> Iterator[str]:
+def _notes(report: Lifecycle) -> Iterator[str]:
     """What failed with what, and where the server and the client's tokenizer count differently."""
-    done, labels = said.successes, said.failures.by_label or {}
+    done, labels = report.successes, report.failures.by_label or {}
     yield from tables.failure_kinds({kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels})
     mine, theirs = ((stat or {}).get("mean") for stat in (done.output_len, done.output_tokens))
     yield from tables.lengths_note(theirs, mine, f"{NAME}'s tokenizer")
