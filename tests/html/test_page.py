@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from gate.emit.page import emit
 from tests.conftest import ROOT, Process
+from tests.emit.reports import CASES
 from tests.html.conftest import Opened
 
 CHARTS = {
@@ -184,6 +186,52 @@ def test_a_narrow_screen_scrolls_tables_and_not_the_page(chromium: Any, report: 
     page.goto(report.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     context.close()
+
+
+@pytest.mark.parametrize("case", ["demo", *CASES])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_value_of_the_objectives_is_read_without_scrolling(
+    chromium: Any, report: Path, tmp_path: Path, case: str, width: int
+) -> None:
+    path = report
+    if case != "demo":
+        path = tmp_path / "report.html"
+        path.write_text(emit(CASES[case]()), encoding="utf-8")
+    context = chromium.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    page.goto(path.as_uri())
+    outside = page.evaluate(
+        """[...document.querySelectorAll('.rules td, .rules .place')]
+            .filter((cell) => cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).display !== 'inline'
+                || cell.getBoundingClientRect().right > window.innerWidth)
+            .map((cell) => cell.textContent)"""
+    )
+    assert outside == []
+    if case != "error":
+        assert page.locator(".rules tbody").count() == page.locator(".rules .why").count() > 0
+        values = page.evaluate(
+            """[...document.querySelectorAll('.rules td[data-name]')].filter((cell) => cell.offsetParent)
+                .map((cell) => [cell.textContent, getComputedStyle(cell, '::before').content])"""
+        )
+        assert values
+        if width == 390:  # without a head, each value has its name beside it, and what is not known no line
+            assert [text for text, name in values if text == "-" or name == "none"] == []
+    context.close()
+
+
+def test_an_objective_is_sorted_together_with_its_reason(opened: Opened) -> None:
+    page = opened.page
+
+    def shown() -> list[tuple[str, str]]:
+        return page.evaluate(
+            """[...document.querySelectorAll('.rules tbody')].map((one) => [one.id,
+                one.querySelector('.name').textContent, one.querySelector('.why').textContent])"""
+        )
+
+    before = shown()
+    page.locator(".rules th", has_text="objective").locator("button").click()
+    assert shown() != before
+    assert sorted(before, key=lambda one: one[1]) == shown()
 
 
 def test_names_from_files_run_nothing_and_add_nothing(

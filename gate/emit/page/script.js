@@ -14,7 +14,8 @@
     return a < b ? -1 : a > b ? 1 : 0;
   };
   for (const table of document.querySelectorAll("table.sort")) {
-    const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+    // A table of one body is sorted by row; one of several by body: an objective is its row and its reason.
+    const several = table.tBodies.length > 1, heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -24,9 +25,10 @@
         const down = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const cell = (row) => row.cells[column].textContent.trim();
-        const known = (row) => value(cell(row)) !== null;
-        body.append(...[...body.rows].sort((p, q) =>
+        const outer = several ? table : table.tBodies[0];
+        const cell = (part) => (several ? part.rows[0] : part).cells[column].textContent.trim();
+        const known = (part) => value(cell(part)) !== null;
+        outer.append(...[...(several ? table.tBodies : outer.rows)].sort((p, q) =>
           down && known(p) === known(q) ? compare(cell(q), cell(p)) : compare(cell(p), cell(q))));
       });
     });
