@@ -88,6 +88,11 @@ def about(n: int) -> str:
     return f"{-(-n // step) * step:,}"
 
 
+def two_digits(value: float) -> str:
+    """An estimate that is no whole number, with two digits: 4, 1.5, 120."""
+    return f"{float(f'{value:.2g}'):g}"
+
+
 def _agrees(value: float, against: float, scale: float, digits: int) -> bool:
     mine = float(_number(value / scale, digits).replace(",", ""))
     bound = float(_number(against / scale, 17).replace(",", ""))

@@ -135,8 +135,8 @@ def test_it_says_nothing_of_lean_where_that_decided_nothing(undecided: str, miss
 @pytest.mark.parametrize(
     ("limit", "first"),
     [
-        ("1%", "FAIL c (blocked): error rate 6.667% > 1% (10 of 150)"),
-        ("10%", "PASS c: error rate 6.667% <= 10% (10 of 150)"),
+        ("1%", "FAIL c (blocked): 10 of 150 requests failed (HTTP 500 x10)"),
+        ("10%", "PASS c: error rate 6.667% <= 10% (10 of 150 failed)"),
     ],
 )
 def test_the_bracket_behind_an_error_rate_counts_failures(
@@ -150,6 +150,6 @@ def test_the_bracket_behind_an_error_rate_counts_failures(
     assert slo_gate("check", "g.jsonl").stdout.splitlines()[0].startswith(first)
 
 
-def test_the_bracket_behind_a_percentile_counts_what_met_it() -> None:
+def test_the_bracket_behind_a_percentile_counts_what_missed_it() -> None:
     report = judged(latency("ttft", 50, 0.5), run(200, 190), undecided="block")
-    assert "P50 TTFT 900 ms > 500 ms (10 of 200" in report.headline
+    assert "P50 TTFT 900 ms > 500 ms (190 of 200 missed" in report.headline

@@ -332,7 +332,7 @@ def test_debug_shows_the_traceback_and_still_exits_70(folder: Path, slo_gate: Pr
 
 
 def test_stdin_is_read_as_a_file(folder: Path, slo_gate: Process) -> None:
-    done = slo_gate("check", "-", input=rows())
+    done = slo_gate("check", "-", "-v", input=rows())
     assert (done.returncode, "stdin" in done.stdout) == (0, True)
 
 

@@ -92,6 +92,9 @@ def test_the_text_in_the_docs_is_what_the_demo_prints(slo_gate: Process) -> None
     sample = page.split("## Text")[1].split("```")[1].strip()
     assert sample.startswith("FAIL ")
     assert done.stdout.startswith(sample)
+    verdict = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
+    for line in sample.splitlines():
+        assert line in verdict
 
 
 def all_commands() -> list[tuple[str, click.Command]]:
@@ -166,6 +169,8 @@ def test_the_demo_shows_what_it_says(
     done = slo_gate("check", f"chat/{name}", "--policy", "chat/slo.yaml", cwd=ROOT / "examples")
     assert done.returncode == code
     golden(f"demo/{name}.txt", done.stdout)
+    full = slo_gate("check", f"chat/{name}", "--policy", "chat/slo.yaml", "-v", cwd=ROOT / "examples")
+    golden(f"demo/{name}.v.txt", full.stdout)
     markdown = slo_gate(
         "check", f"chat/{name}", "--policy", "chat/slo.yaml", "--format", "markdown", cwd=ROOT / "examples"
     )

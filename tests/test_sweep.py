@@ -91,7 +91,7 @@ def test_a_sweep_is_covered_by_a_run_at_each_share_of_the_target() -> None:
     policy = policy_at(64, rule("workload.sweep"), sweep=FULL)
     found = only(judge(policy, *[load_run(c) for c in (16, 32, 64, 96)]), "workload.sweep")
     assert found.verdict is Verdict.PASS
-    assert "concurrency 96 x1" in found.reason
+    assert "1 at concurrency 96" in found.reason
 
 
 @pytest.mark.parametrize("absent", [16, 32, 96])

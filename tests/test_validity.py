@@ -104,7 +104,7 @@ def test_the_promised_mean_without_the_promised_spread_never_passes() -> None:
 def test_outputs_shorter_than_declared_are_named_as_what_makes_e2e_look_good() -> None:
     workload = replace(TARGET, output_tokens=TokenRule(150.0, None, 0.1))
     report = judge(make_policy(rule("workload.output_tokens"), workload=workload), prompted(lengths(1)))
-    assert "shorter outputs make E2E look good" in only(report, "workload.output_tokens").reason
+    assert "shorter outputs make E2E look better than it is" in only(report, "workload.output_tokens").reason
 
 
 @pytest.mark.parametrize(("lacking", "met"), [(3, True), (4, False), (299, False), (300, False)])

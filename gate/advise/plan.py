@@ -15,8 +15,8 @@ from msgspec import Struct
 from .. import stats, units
 from ..evaluate.checks import CLUSTERS, expected, percent
 from ..evaluate.compare.growth import BLOCKS, FEWEST, LEAST_TAIL, requests_shown
-from ..evaluate.prepare import OPEN_LOOP_MIN, OPEN_LOOP_SHARE, SHORT_MIN, SHORT_PER_SLOT
-from ..model import Check, Kind, Level, Objective, Policy, Report, Run, Verdict
+from ..evaluate.prepare import SHORT_MIN, SHORT_PER_SLOT, warmup_of
+from ..model import Effort, Kind, Level, Objective, Policy, Run, Verdict
 from .chance import Chance, chance
 
 Answer: TypeAlias = Literal["can pass", "never passes", "open", "by count", "not judged"]
@@ -44,9 +44,8 @@ class Missing(Struct, frozen=True):
     level: str
     verdict: Verdict
     text: str
-    more_requests: int | None = None
-    more_runs: int | None = None
-    more_s: float | None = None  # at the rate of the results
+    more_requests: int | None = None  # judged ones
+    more_range: tuple[int, int] | None = None  # where the spread of few runs leaves that number
 
 
 class Plan(Struct, frozen=True):
@@ -58,6 +57,7 @@ class Plan(Struct, frozen=True):
     notes: tuple[str, ...]
     headline: str
     chance: Chance | None = None  # of the declared size, drawn from the results
+    effort: Effort | None = None  # what would decide all that is open, as `check` says it
 
 
 def never(policy: Policy) -> tuple[str, ...]:
@@ -84,29 +84,30 @@ def plan(policy: Policy) -> Plan:
 
 
 def remaining(policy: Policy, runs: Sequence[Run], today: date) -> Plan:
-    """What is missing after a benchmark, at its dependence and rate: an order of magnitude."""
+    """What is missing after a benchmark, at its dependence and rate: an order of magnitude.
+
+    Every number is one of the report that `check` gives of the same runs.
+    """
     from ..evaluate import evaluate
 
     report = evaluate(policy, runs, today)
-    found = tuple(_missing(one, report) for one in report.checks if _asks_for_requests(policy, one))
+    kinds = {objective.id: objective.kind for objective in policy.objectives}
+    found = [one for one in report.checks if kinds[one.id] is not Kind.MEAN]
     open_ones = [one for one in found if one.verdict is Verdict.INCONCLUSIVE]
-    costs = [one for one in open_ones if one.more_requests is not None]
-    if not open_ones:
-        headline = "every objective is decided: nothing more to measure"
-    elif costs:
-        most = max(costs, key=lambda one: one.more_requests or 0)
-        headline = f"{len(open_ones)} of {len(found)} objectives are open; {most.id} needs most: {most.text}"
-    else:
-        headline = (
-            f"{len(open_ones)} of {len(found)} objectives are open, and more requests alone do not decide"
-        )
-    notes = (
-        ["about: measure, then plan again; looking after every batch raises the error rate"] if costs else []
-    )
+    shown = [one for one in found if one in open_ones or kinds[one.id] is not Kind.RULE]
+    headline = "every objective is decided: nothing more to measure"
+    if open_ones:
+        headline = f"{len(open_ones)} of {len(found)} objectives are open; next: {report.next_action}"
+    notes = ["about: measure, then plan again; looking after every batch raises the error rate"]
+    notes = notes if report.effort else []
     expected = chance(policy, runs, today)
     if expected is not None:
         notes.append(_expected(expected))
-    return Plan(policy, (), found, tuple(notes), headline, expected)
+    missing = tuple(
+        Missing(one.id, one.level.value, one.verdict, one.summary, one.more_requests, one.more_range)
+        for one in shown
+    )
+    return Plan(policy, (), missing, tuple(notes), headline, expected, report.effort)
 
 
 def _expected(found: Chance) -> str:
@@ -229,10 +230,7 @@ def _notes(policy: Policy) -> list[str]:
             f"runs of {each:,} requests are short for this load, tails are biased: {wanted:,} are wanted"
         )
     if policy.evidence.warmup == "auto" and each is not None and target is not None:
-        if slots:
-            dropped = 2 * slots
-        else:  # the first share of what is run, at least 50
-            dropped = max(OPEN_LOOP_MIN, math.ceil(each * OPEN_LOOP_SHARE / (1 - OPEN_LOOP_SHARE)))
+        dropped = warmup_of("auto", target, each)
         notes.append(
             f"warm-up drops {dropped:,} requests of each run: let the tool send {each + dropped:,} or more"
         )
@@ -243,32 +241,3 @@ def _notes(policy: Policy) -> list[str]:
     if policy.evidence.decide == "point":
         notes.append("decide: point: the error rate is not controlled, whatever is measured")
     return notes
-
-
-# ---- after --------------------------------------------------------------------------------------
-
-
-def _asks_for_requests(policy: Policy, one: Check) -> bool:
-    kinds = {objective.id: objective.kind for objective in policy.objectives}
-    return kinds[one.id] not in (Kind.RULE, Kind.MEAN)
-
-
-def _missing(one: Check, report: Report) -> Missing:
-    facts = (one.id, one.level.value, one.verdict)
-    if one.verdict is not Verdict.INCONCLUSIVE or one.cause == "evidence" or one.more_requests is None:
-        return Missing(*facts, one.reason)
-    judged = [run for run in report.runs if run.at_target]
-    attempted = sum(run.counts.attempted for run in judged if run.counts)
-    seconds = sum(run.duration_s or 0.0 for run in judged)
-    each = attempted / len(judged) if judged else 0.0
-    more = one.more_requests
-    runs = math.ceil(more / each) if each else None
-    took = more / attempted * seconds if attempted and seconds else None
-    said = [f"at least about {units.about(more)} more requests"]
-    if runs is not None:
-        said.append(f"{units.about(runs)} more run{'s' * (runs != 1)} of {each:,.0f}")
-    if took is not None:
-        said.append(f"{units.show(took, units.SECONDS)} at this rate")
-    worth = f" (now worth {one.n_eff:,.0f} independent ones)" if one.n_eff else ""
-    share = f"{percent(one.share)} met it; " if one.share is not None else ""
-    return Missing(*facts, f"{share}{', '.join(said)}{worth}", more, runs, took)

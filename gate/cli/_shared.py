@@ -117,6 +117,10 @@ output_options = _together(  # read by `wanted_outputs`
         for name, (_, what) in FILES.items()
     ),
 )
+length_options = _together(  # read by `length`
+    click.option("-v", "--verbose", is_flag=True, help="Show everything: notes, intervals, runs, hashes."),
+    click.option("-q", "--quiet", is_flag=True, help="Show the lead lines alone."),
+)
 _CODES = click.Choice(("fail", "inconclusive", "warn"))
 _MILDEST = "The mildest verdict that exits non-zero; only tightens the policy."
 _SHOWN = "Exit 0 whatever the verdict, and say so in every output."
@@ -125,6 +129,13 @@ verdict_options = _together(
     click.option("--report-only", is_flag=True, help=_SHOWN),
     click.option("--debug", is_flag=True, help="Show tracebacks."),
 )
+
+
+def length(options: Mapping[str, Any]) -> Settings:
+    """How much text goes to stdout. Raises UsageError."""
+    if options["verbose"] and options["quiet"]:
+        raise UsageError("--verbose and --quiet exclude each other", "", "name one of them")
+    return {"text": {name: options[name] for name in ("verbose", "quiet")}}
 
 
 def chosen_policy(options: dict[str, Any]) -> Policy:
@@ -362,7 +373,9 @@ def _rendered(report: AnyReport, name: str, target: str, settings: Settings | No
     said = (settings or {}).get(name, {})
     if target != "-" or name not in ("text", "github"):
         return EMITTERS[name](report, **said)
-    return _terminal(report) + (EMITTERS[name](report) if name == "github" else "")
+    return _terminal(report, **(settings or {}).get("text", {})) + (
+        EMITTERS[name](report) if name == "github" else ""
+    )
 
 
 def _opened(name: str, target: str, stack: ExitStack) -> BinaryIO:
@@ -397,12 +410,13 @@ def _to_stdout(text: str) -> None:
             click.echo(f"warning: stdout cannot be written: {error.strerror}", err=True)
 
 
-def _terminal(report: AnyReport) -> str:
+def _terminal(report: AnyReport, **said: Any) -> str:
     from ..emit import text
 
-    color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty())
-    blocks = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
-    return text.emit(report, color=color, width=max(60, columns()), unicode=blocks)
+    tty = sys.stdout.isatty()
+    color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or tty)
+    blocks = tty and (sys.stdout.encoding or "").lower().startswith("utf")
+    return text.emit(report, color=color, width=max(60, columns()), unicode=blocks, wrap=tty, **said)
 
 
 def columns() -> int:

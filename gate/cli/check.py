@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,8 @@ from ._reading import progress
 from ._shared import (
     baseline_options,
     chosen_policy,
+    length,
+    length_options,
     named,
     needs_gaps,
     output_options,
@@ -70,12 +73,15 @@ _GROWTH = (
     help="Which reader the JUnit XML is for (docs/reports.md).",
 )
 @click.option("--junit-timestamp", metavar="TIME", help="When it was measured, ISO 8601, for the JUnit XML.")
+@length_options
 @verdict_options
 def command(**options: Any) -> int:
     """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
     junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
+    settings: dict[str, Mapping[str, object]] = {"junit": junit}
     try:
+        settings |= length(options)
         if options["html"]:
             from ..emit import page
 
@@ -83,9 +89,9 @@ def command(**options: Any) -> int:
         junit["timestamp"] = _time(options["junit_timestamp"])
         report = _judge(options)
     except Exception as error:
-        write_error(error, outputs, {"junit": junit}, about=policy_name(options))
+        write_error(error, outputs, settings, about=policy_name(options))
         raise
-    write(report, outputs, {"junit": junit})
+    write(report, outputs, settings)
     return report.exit_code
 
 

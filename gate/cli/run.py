@@ -18,6 +18,8 @@ from ._shared import (
     Outputs,
     chosen_policy,
     ignored,
+    length,
+    length_options,
     named,
     needs_gaps,
     output_options,
@@ -115,6 +117,7 @@ Exit codes: as check, and
 @reading_options
 @click.option("--again", is_flag=True, help="Give the verdict of a finished session again; runs nothing.")
 @output_options
+@length_options
 @verdict_options
 def command(**options: Any) -> int:
     """Run a benchmark COMMAND again and again until the verdict is certain, and judge as check does.
@@ -126,6 +129,7 @@ def command(**options: Any) -> int:
     progress = Progress()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job ends its benchmark too
     try:
+        shown = length(options)
         session = _session(options, progress)
         report = session.run()
     except Exception as error:
@@ -139,7 +143,7 @@ def command(**options: Any) -> int:
     progress.clear()
     again = ("slo-gate", "run", "--again", "--dir", options["folder"])
     # What was read, and how, is in the session.
-    write(reproducible(report, again, {**options, "tool": None, "stated": (), "ignore": ()}), outputs)
+    write(reproducible(report, again, {**options, "tool": None, "stated": (), "ignore": ()}), outputs, shown)
     session.reported(report.exit_code)
     session.close()
     return report.exit_code

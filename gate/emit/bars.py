@@ -31,7 +31,13 @@ def latency_bars(report: Report, *, unicode: bool = False, width: int = WIDTH) -
         if stats is None or stats.p50 is None or stats.p90 is None or stats.p99 is None:
             continue
         bound = bounds.get(column.removesuffix("_s"))
-        values = (stats.p50, stats.p90, stats.p99)
+        judged = f.judged(report)
+        values = tuple(
+            known.value
+            if (known := judged.get((column, name))) and known.value is not None
+            else getattr(stats, name)
+            for name in f.PERCENTILES
+        )
         end = max(*values, bound or 0.0)  # of a report that is in order P99 is the largest
         if not 0 < end < math.inf:
             continue

@@ -172,6 +172,13 @@ def place(check: Check, report: Report) -> str:
     return plain(report.policy.path + line)
 
 
+def said(check: Check) -> str:
+    """The check in one line: what was seen against its rule."""
+    return (
+        plain(check.summary) or why(check) or "; ".join(filter(None, (expected(check), observation(check))))
+    )
+
+
 def why(check: Check) -> str:
     """The reason, and who waived it."""
     reason = plain(check.reason)
@@ -189,11 +196,8 @@ def facts(check: Check) -> dict[str, str]:
 
 
 def detail(check: Check) -> str:
-    """What a table row of the check does not say."""
-    if _section(check) == "Not judged":
-        shown = filter(None, (expected(check), observation(check)))
-        return "; ".join((*shown, why(check)))
-    return f"({weight(check)}) {why(check)}" if weight(check) else why(check)
+    """The check in one line, and whether it blocks."""
+    return f"({weight(check)}) {said(check)}" if weight(check) else said(check)
 
 
 def next_action(report: Report) -> str:
@@ -220,6 +224,15 @@ def sections(report: Report) -> tuple[Section, ...]:
     return tuple(Section(title, tuple(checks)) for title, checks in groups.items() if checks)
 
 
+def unlike(report: Report) -> list[list[Check]]:
+    """The checks that are no pass, most urgent first; those of which the same is to be said together."""
+    groups: dict[tuple[str, str, bool], list[Check]] = {}
+    for section in sections(report):
+        for check in section.checks if section.title != "Passes" else ():
+            groups.setdefault((mark(check), said(check), check.blocks), []).append(check)
+    return list(groups.values())
+
+
 def _section(check: Check) -> str:
     if check.verdict == Verdict.PASS:
         return "Passes"
@@ -243,7 +256,7 @@ def weight(check: Check) -> str:
     """Whether an inconclusive blocks, and which kind it is; empty for the rest."""
     if check.verdict != Verdict.INCONCLUSIVE:
         return ""
-    kinds = {"evidence": "evidence missing or doubted", "undecided": "too little data"}
+    kinds = {"evidence": "cannot be judged from this data", "undecided": "not enough data"}
     return f"{kinds.get(check.cause or '', 'unproven')}, {'blocks' if check.blocks else 'does not block'}"
 
 
@@ -289,10 +302,47 @@ def misses_line(report: Report) -> str:
     missed = report.goodput.misses if report.goodput else None
     if missed is None:
         return ""
-    return (
-        f"only TTFT {count(missed.ttft)}, only TPOT {count(missed.tpot)}, only E2E {count(missed.e2e)}, "
-        f"several {count(missed.several)}, failed {count(missed.failed)}"
-    )
+    number = {
+        "TTFT alone": missed.ttft,
+        "TPOT alone": missed.tpot,
+        "E2E alone": missed.e2e,
+        "several bounds": missed.several,
+        "failed": missed.failed,
+    }
+    told = [f"{name} {count(n)}" for name, n in sorted(number.items(), key=lambda pair: -pair[1]) if n]
+    return f"{count(sum(number.values()))}" + (f": {', '.join(told)}" if told else "")
+
+
+class Judged(Struct, frozen=True):
+    """A percentile as a rule judged it: over the attempted requests, where a failed one counts as a miss."""
+
+    value: float | None  # s; None: failures push it out of reach
+    text: str
+
+
+def judged(report: Report) -> dict[tuple[str, str], Judged]:
+    """The judged percentiles, by column and statistic: of every request, from rules without a condition.
+
+    Marked with a * where they are not those of the completed requests.
+    """
+    found = {}
+    for check in report.checks:
+        stats = report.metrics.get(f"{check.metric}_s")
+        if check.id != f"{check.metric}.{check.statistic}" or check.n is None or check.unit != SECONDS:
+            continue
+        if stats is None or check.misses is None or check.statistic not in PERCENTILES:
+            continue
+        mark = "" if check.observed == getattr(stats, check.statistic) else " *"
+        found[f"{check.metric}_s", check.statistic] = Judged(
+            check.observed, plain(check.observed_text) + mark
+        )
+    return found
+
+
+def latency_title(report: Report) -> str:
+    """Whose latency the table shows."""
+    starred = any(one.text.endswith(" *") for one in judged(report).values())
+    return "Latency of completed requests" + (" (* as judged: of all attempted)" if starred else "")
 
 
 def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:

@@ -122,7 +122,9 @@ def _report(report: Report) -> dict[str, Any]:
         "objectives": report.checks,
         "goodput": report.goodput,
         "metrics": _metrics(report.metrics),
-        **_fields(report, "baseline", "attribution", "capacity", "measure_next", "notes", "provenance"),
+        **_fields(
+            report, "baseline", "attribution", "capacity", "effort", "measure_next", "notes", "provenance"
+        ),
     }
 
 

@@ -115,14 +115,15 @@ def _case(check: Check, name: str, report: Report, dialect: str) -> Any:
 
 
 def _message(check: Check) -> str:
-    """The reason on one line that a list can show; the body has the numbers, and all of a long reason."""
-    reason = f.why(check) or "; ".join(filter(None, (f.expected(check), f.observation(check))))
+    """What was seen, on one line that a list can show; the body has the numbers and the statistics."""
+    reason = f.said(check)
     return reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
 
 
 def _body(check: Check, report: Report) -> str:
     facts = {**f.facts(check), "policy": f.place(check, report)}
-    return "\n".join([*(f"{name}: {text}" for name, text in facts.items() if text), f.why(check)])
+    said = [f.said(check)] if f.said(check) != f.why(check) else []
+    return "\n".join([*said, *(f"{name}: {text}" for name, text in facts.items() if text), f.why(check)])
 
 
 def _error_case(report: ErrorReport) -> Any:

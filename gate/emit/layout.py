@@ -10,16 +10,17 @@ from .tables import Table
 
 GAP = "  "
 _HANG = 24  # columns: a mark and the id of a rule without a condition
-_UNIT_GAP = re.compile(r"(?<=\d) (?=(?:us|ms|s|pt|req/s|tok/s)\b)")  # no line ends inside a quantity
+# No line ends inside a quantity, nor between an operator and its bound.
+_UNIT_GAP = re.compile(r"(?<=\d) (?=(?:us|ms|s|pt|min|req/s|tok/s)\b)|(?<=[<>]=) (?=\S)|(?<= [<>]) (?=\S)")
 
 
-def prose(text: str, width: int, lead: str) -> list[str]:
-    """`text` after `lead`, its further lines indented as deep; words longer than a line stay whole."""
+def prose(text: str, width: int, lead: str, hang: int | None = None) -> list[str]:
+    """`text` after `lead`, its further lines indented as deep, or by `hang`; no word is ever cut."""
     wrapped = textwrap.wrap(
         _UNIT_GAP.sub("\0", text),
         max(width, len(lead) + 20),
         initial_indent=lead,
-        subsequent_indent=" " * len(lead),
+        subsequent_indent=" " * (len(lead) if hang is None else hang),
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -64,30 +64,60 @@ def pass_table(checks: Sequence[Check]) -> Table:
     return table_of(rows, ("observed", "headroom", "line"))
 
 
-def latency_table(report: Report) -> Table:
-    """P50, P90, P99 of TTFT, TPOT and E2E always; by run where no single load was judged."""
+def short_passes(checks: Sequence[Check]) -> Table:
+    """The same in as few columns as say that it passed and how far inside it is."""
+    rows = [
+        {
+            "objective": f"{f.mark(check)}  {f.plain(check.id)}",
+            "observed": f.observed(check),
+            "rule": f.bound(check),
+            "missed": f.misses(check) if check.misses is not None or check.misses_range is not None else "",
+            "headroom": f.headroom(check),
+        }
+        for check in checks
+    ]
+    return table_of(rows, ("observed", "missed", "headroom"))
+
+
+def latency_table(report: Report, *, own: bool = True, most: int = f.CAP) -> Table:
+    """P50, P90, P99 of TTFT, TPOT and E2E always; by run where no single load was judged.
+
+    Where a rule judges a percentile, the value it judged stands there. `own` adds the tool's own.
+    """
     if any(report.metrics.values()) or not report.runs:
-        return percentile_table(report.metrics)
-    return percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs)
+        return percentile_table(report.metrics, f.judged(report), own=own)
+    return (
+        percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs[:most])
+    )
 
 
-def percentile_table(metrics: Mapping[str, MetricStats | None]) -> Table:
-    """ITL only where known; the tool's own percentiles under ours."""
+def percentile_table(
+    metrics: Mapping[str, MetricStats | None],
+    judged: Mapping[tuple[str, str], f.Judged] = {},
+    *,
+    own: bool = True,
+) -> Table:
+    """ITL only where known; the tool's own percentiles under ours, judged values instead of ours."""
     rows: list[tuple[str, ...]] = []
     for column, label in f.LABELS.items():
         stats = metrics.get(column)
         if stats is None and column == "itl_s":
             continue
-        rows += metric_rows(label, stats, (stats and stats.tool_reported) or {})
+        reported = (stats and stats.tool_reported) or {} if own else {}
+        ours = {name: judged[column, name].text for name in f.PERCENTILES if (column, name) in judged}
+        rows += metric_rows(label, stats, reported, ours)
     return Table(METRIC_HEADERS, tuple(rows), frozenset(METRIC_HEADERS[1:]))
 
 
 def metric_rows(
-    label: str, stats: MetricStats | None, reported: Mapping[str, float | str | None]
+    label: str,
+    stats: MetricStats | None,
+    reported: Mapping[str, float | str | None],
+    judged: Mapping[str, str] = {},
 ) -> Iterator[tuple[str, ...]]:
-    """Our percentiles of a metric and, where it has some, the tool's own."""
-    values = [getattr(stats, name, None) for name in f.PERCENTILES]
-    yield (label, *(show(value, SECONDS) for value in values), f.count(getattr(stats, "n", None)))
+    """Our percentiles of a metric, judged ones as they were judged, and the tool's own where it has some."""
+    ours = [judged.get(name) or show(getattr(stats, name, None), SECONDS) for name in f.PERCENTILES]
+    yield (label, *ours, f.count(getattr(stats, "n", None)))
     if any(name in reported for name in f.PERCENTILES):
         own = [reported.get(name) for name in f.PERCENTILES]
         shown = (f.plain(value) if isinstance(value, str) else show(value, SECONDS) for value in own)
@@ -96,18 +126,18 @@ def metric_rows(
 
 def _p99_table(runs: Sequence[RunReport]) -> Table:
     rows = []
-    for run in runs[: f.CAP]:
+    for run in runs:
         stats = {f"{label} P99": run.metrics.get(column) for column, label in f.LABELS.items()}
         values = {name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()}
         rows.append({"load": _load(run), **values, "input": f.plain(run.input)})
     return table_of(rows, set(rows[0]) - {"load", "input"})
 
 
-def load_table(report: Report) -> Table:
-    """One row a load: the goodput-load curve, with the P99 of each metric."""
+def load_table(report: Report, *, brief: bool = False) -> Table:
+    """One row a load: the goodput-load curve, with the P99 of each metric; `brief` leaves the counts out."""
     target = f.goodput_target(report)
     rows = []
-    for point in report.loads:
+    for point in report.loads[: f.CAP] if brief else report.loads:
         stats = {f"{label} P99": point.metrics.get(column) for column, label in f.LABELS.items()}
         rows.append(
             {
@@ -121,6 +151,8 @@ def load_table(report: Report) -> Table:
                 **{name: show(known.p99, SECONDS) if known else "" for name, known in stats.items()},
             }
         )
+    for row in rows if brief else ():
+        row |= dict.fromkeys(("attempted", "failed", "ITL P99"), "")
     return table_of(rows, set(rows[0]) - {"load", "judged", "policy"})
 
 

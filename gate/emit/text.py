@@ -1,18 +1,24 @@
 """The report for a terminal and a CI log: plain ASCII layout, first line the decision.
 
-The three lead lines are never wrapped, so `head -3` is the summary. Prose below is wrapped at
-`width`; a table that does not fit becomes one block a row. No name and no number is ever cut.
+At most MOST lines: what is not a pass in one line each, the passes and the percentiles in a table, and the
+decision with its next action once more at the end, where a log is read from; `verbose` shows everything.
+The lead lines are never wrapped, so `head -3` is the summary. Prose below is wrapped at `width`; a table
+that does not fit becomes one block a row. No name and no number is ever cut.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
 from . import attribution as a, bars as b, format as f, tables as t
 from .layout import GAP, prose, table
 
+MOST = 40  # lines, unless everything is asked for
+NAMED = (
+    5  # checks of which one thing is said; and runs whose percentiles are shown where they cannot be pooled
+)
 _STYLES = {
     "bold red": "FAIL|ERROR",
     "bold magenta": "INCONCLUSIVE",
@@ -22,20 +28,136 @@ _STYLES = {
 }
 
 
-def emit(report: AnyReport, *, color: bool = False, width: int = 100, unicode: bool = False) -> str:
+def emit(
+    report: AnyReport,
+    *,
+    color: bool = False,
+    width: int = 100,
+    unicode: bool = False,
+    wrap: bool = False,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> str:
     """The report as text with a trailing newline.
 
-    `color` adds ANSI colours to the verdict words, `unicode` draws bars with blocks instead of ASCII.
+    `color` adds ANSI colours to the verdict words, `unicode` draws bars with blocks instead of ASCII,
+    `wrap` breaks the lead lines between words, where a terminal would break them inside of one;
+    `verbose` shows everything and `quiet` the lead lines alone.
     """
-    lines = _error(report, width) if isinstance(report, ErrorReport) else _report(report, width, unicode)
+    if isinstance(report, ErrorReport):
+        lines = _error(report, width)
+    elif quiet:
+        lines = _leads(report)
+    elif verbose:
+        lines = [*_leads(report), *_report(report, width, unicode), "", *_leads(report)[:2]]
+    else:
+        lines = _short(report, width)
+    if wrap:
+        lines = [
+            part for line in lines for part in (prose(line, width, "") if len(line) > width else (line,))
+        ]
     text = "".join(line.rstrip() + "\n" for line in lines)
     return _colored(text) if color else text
 
 
-def _report(report: Report, width: int, unicode: bool) -> list[str]:
-    lines = [f.plain(report.headline)]
+def _leads(report: Report) -> list[str]:
     leads = {"Next": f.next_action(report), "Change": f.plain(report.change)}
-    lines += [f"{name}: {lead}" for name, lead in leads.items() if lead]
+    return [f.plain(report.headline), *(f"{name}: {lead}" for name, lead in leads.items() if lead)]
+
+
+# ---- in forty lines -----------------------------------------------------------------------
+
+
+def _short(report: Report, width: int) -> list[str]:
+    """What is left over when the fixed parts are counted goes to what is not a pass, then to the passes."""
+    leads = _leads(report)
+    last = ["", *_last(report, width), "", *leads[:2]]
+    latency = ["", *_latency(report, width), *_missed(report, width), *_loads(report, width)]
+    room = MOST - sum(_rows(line, width) for line in (*leads, *latency, *last)) - 2
+    passes = [check for check in report.checks if f.mark(check) == "PASS"]
+    least = min(3, len(passes))
+    rest = [_one(alike, width) for alike in f.unlike(report)]
+    said = list(_capped(rest, room - least, width))
+    shown = _passes(passes, room - sum(_rows(line, width) for line in said), width)
+    return [*leads, *([""] if said else []), *said, *([""] if shown else []), *shown, *latency, *last]
+
+
+def _rows(line: str, width: int) -> int:
+    """Lines of a terminal that wraps it."""
+    return max(1, -(-len(line) // width))
+
+
+def _one(alike: Sequence[Check], width: int) -> list[str]:
+    """Checks that are no pass: their outcome, ids and one sentence, which may need a second line."""
+    first = alike[0]
+    said, name = f.said(first), ", ".join(f.plain(check.id) for check in alike[:NAMED])
+    name += f" and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
+    weight = "" if first.blocks or f.mark(first) != "INCONCLUSIVE" else " (does not block)"
+    name = "" if said.startswith(f"{name} ") else f"  {name}"
+    return prose(f"{f.mark(first)}{weight}{name}  {said}", width, GAP, 8)
+
+
+def _capped(blocks: Sequence[list[str]], room: int, width: int) -> Iterator[str]:
+    """Blocks of lines while there is room for them, and how many there was none for."""
+    for number, block in enumerate(blocks):
+        left, size = len(blocks) - number, sum(_rows(line, width) for line in block)
+        if size + (left > 1) > room:
+            yield f"{GAP}and {left} more objectives that are no pass: -v shows them"
+            return
+        room -= size
+        yield from block
+
+
+def _passes(passes: Sequence[Check], room: int, width: int) -> list[str]:
+    """A table of those with numbers, and the names of the others."""
+    counted = [check for check in passes if check.n is not None]
+    rules = [f.plain(check.id) for check in passes if check.n is None]
+    named = prose(f"PASS  {', '.join(rules)}", width, GAP, 8) if rules else []
+    most = room - len(named) - 1
+    if len(counted) > most:
+        counted = counted[: max(most - 1, 0)]
+    lines = table(t.short_passes(counted), width) if counted else []
+    left = len(passes) - len(rules) - len(counted)
+    lines += [f"{GAP}and {left} more pass{'es' * (left > 1)}: -v shows them"] if left else []
+    whole = sum(_rows(line, width) for line in (*lines, *named)) <= room
+    return [*lines, *named] if whole else [f"{GAP}PASS  {len(passes)} objectives: -v shows them"]
+
+
+def _latency(report: Report, width: int) -> list[str]:
+    if len(report.loads) > 1 and not any(report.metrics.values()):
+        return []  # the loads have them
+    lines = table(t.latency_table(report, own=False, most=NAMED), width)
+    rest = f.more(len(report.runs), "runs", NAMED) if not any(report.metrics.values()) else ""
+    return [f.latency_title(report), *lines, *([GAP + rest] if rest else [])]
+
+
+def _missed(report: Report, width: int) -> list[str]:
+    line = f.misses_line(report)
+    return prose(line, width, "Misses    ") if line not in ("", "0") else []
+
+
+def _loads(report: Report, width: int) -> list[str]:
+    """A row a load, and where the policy ends."""
+    if len(report.loads) < 2:
+        return []
+    rest = f.more(len(report.loads), "loads")
+    lines = ["Loads, of completed requests", *table(t.load_table(report, brief=True), width)]
+    lines += [GAP + rest] if rest else []
+    return lines + (prose(line, width, "") if (line := f.capacity_line(report)) else [])
+
+
+def _last(report: Report, width: int) -> list[str]:
+    """Where it comes from, and where the rest is."""
+    notes = f"{len(report.notes)} note{'s' * (len(report.notes) > 1)}, " if report.notes else ""
+    told = f"-v shows everything: {notes}intervals, runs, hashes"
+    return [*prose(f.plain(report.provenance.line), width, "Measured  "), told]
+
+
+# ---- everything ---------------------------------------------------------------------------
+
+
+def _report(report: Report, width: int, unicode: bool) -> list[str]:
+    lines = []
     for section in f.sections(report):
         lines += ["", f"{section.title} ({len(section.checks)})"]
         if section.title == "Passes":
@@ -46,7 +168,7 @@ def _report(report: Report, width: int, unicode: bool) -> list[str]:
         else:
             lines += _blocks(section.checks, report, width)
     lines += ["", *_goodput(report, width)]
-    lines += ["", "Latency of completed requests", *table(t.latency_table(report), width)]
+    lines += ["", f.latency_title(report), *table(t.latency_table(report), width)]
     for note in f.latency_notes(report.metrics):
         lines += prose(note, width, GAP)
     lines += _bars(report, width, unicode)
@@ -59,7 +181,7 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
     lines = []
     for check in checks:
         lines.append(f"  {f.mark(check)}  {f.plain(check.id)}  {f.place(check, report)}")
-        for name, fact in {**f.facts(check), "why": f.why(check)}.items():
+        for name, fact in {"": f.said(check), **f.facts(check), "why": f.why(check)}.items():
             if fact:
                 lines += prose(fact, width, f"        {name:8}  ")
     return lines
@@ -93,7 +215,7 @@ def _attribution(report: Report, width: int) -> list[str]:
     if told := a.lines(report):
         lines += ["", *(line for one in told for line in prose(one, width, "  - "))]
     if report.measure_next:
-        lines += ["", *prose(f.plain(report.measure_next), width, "Measure   ")]
+        lines += ["", *prose(f.plain(report.measure_next), width, "Then      ")]
     return lines
 
 
@@ -102,7 +224,11 @@ def _runs(report: Report, width: int) -> list[str]:
         return []
     lines = []
     if len(report.loads) > 1:
-        lines += ["", f"Loads ({len(report.loads)})", *table(t.load_table(report), width)]
+        lines += [
+            "",
+            f"Loads ({len(report.loads)}), of completed requests",
+            *table(t.load_table(report), width),
+        ]
         lines += prose(line, width, GAP) if (line := f.capacity_line(report)) else []
     lines += ["", f"Runs ({len(report.runs)})", *table(t.run_table(report), width)]
     rest = f.more(len(report.runs), "runs")

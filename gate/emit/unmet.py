@@ -29,10 +29,8 @@ def unique_ids(checks: Sequence[Check]) -> list[str]:
 
 
 def sentence(check: Check) -> str:
-    """Rule, numbers and reason on one line."""
-    observation = f.observation(check)
-    numbers = f"{f.expected(check)}: {observation}" if observation else f.expected(check)
-    return f"{numbers}. {f.why(check)}"
+    """What was seen against the rule, and what to do where more data is not all it takes."""
+    return f.said(check) + (f"; {f.plain(check.remedy)}" if check.remedy else "")
 
 
 def stops(check: Check, report: Report) -> bool:

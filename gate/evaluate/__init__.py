@@ -31,9 +31,10 @@ from .checks import CLUSTERS, Setting, expected as describe
 from .compare import regression
 from .compare.baseline import ALLOWABLE
 from .compare.regression import compare_loads
-from .explain import summary, words
+from .explain import lines, summary, words
 from .explain.attribution import attribute
 from .explain.change import sentence
+from .explain.effort import effort, with_range
 from .explain.inspection import inspect as inspect_runs
 from .explain.next import measure_next
 from .judge import objectives, sweep
@@ -80,6 +81,7 @@ def evaluate(
     checks = validity.doubted(_coherent(policy, checks), seen.doubts, policy)
     capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
     checks = [with_burden(_waived(one, policy.waivers, today), policy) for one in checks]
+    checks = lines.told([with_range(one, setting) for one in checks], policy, chosen.runs, today)
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
     judged = _Judged(tuple(checks), verdict, code, capacity, met, compared)
@@ -114,11 +116,12 @@ def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_on
     found = summary.with_interval(found, checks)
     metrics, absent = summary.metrics(chosen)
     attribution = attribute(chosen, policy)
+    more = effort(policy, checks, chosen)
     return Report(
         judged.verdict,
         int(judged.code),
-        words.headline(judged.verdict, int(judged.code), policy, checks, found, report_only),
-        words.next_action(judged.verdict, checks, chosen),
+        words.headline(judged.verdict, int(judged.code), policy, checks, chosen, found, report_only),
+        words.next_action(judged.verdict, checks, policy, chosen, more),
         policy,
         loads.inputs(runs),
         tuple(summary.run_report(one, policy, one in chosen) for one in setting.everything),
@@ -136,6 +139,7 @@ def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_on
         ),
         capacity=judged.capacity,
         attribution=attribution,
+        effort=more,
         measure_next=measure_next(policy, setting.everything, chosen, metrics, attribution),
     )
 
@@ -190,8 +194,24 @@ def _strict(asked: dict[str, Objective], one: Check) -> bool:
 def _implied(one: Check, by: Check) -> Check:
     if one.verdict is by.verdict:
         return one
-    reason = f"implied by {by.id}: {by.reason}"
-    return replace(one, verdict=by.verdict, reason=reason, cause=None, more_requests=None)
+    outcome = (
+        "passes: every good request meets it"
+        if by.verdict is Verdict.PASS
+        else "fails: what misses it is not good"
+    )
+    reason = f"follows from {by.id}, which {outcome}"
+    return replace(
+        one,
+        verdict=by.verdict,
+        reason=reason,
+        implied_by=by.id,
+        cause=None,
+        more_requests=None,
+        interval=None,
+        interval_of=None,
+        n_eff=None,
+        deff=None,
+    )
 
 
 def _waived(one: Check, waivers: Sequence[Waiver], today: date) -> Check:
@@ -242,6 +262,8 @@ def _top_notes(
         if waiver.until < today
     ]
     judged = [one.run for one in chosen.runs]
+    if any(one.counts.failed for one in chosen.runs):
+        notes.append(_failure_note(chosen.runs))
     notes += _shared_notes(chosen.runs)
     definitions = judged[0].definitions if judged else {}
     used = {objective.metric for objective in policy.objectives} | {b.metric for b in policy.goodput_bounds}
@@ -249,8 +271,17 @@ def _top_notes(
     notes += dict.fromkeys(text for run in judged for of, text in run.caveats.items() if of in used)
     elsewhere = [one for one in prepared if one not in chosen.runs]
     if chosen.runs and elsewhere:
-        notes.append(f"{len(elsewhere)} runs at other loads are shown, not judged: {loads.loads(elsewhere)}")
+        one = len(elsewhere) == 1
+        where = f"{len(elsewhere)} run{'s' * (not one)} at other loads {'is' if one else 'are'}"
+        notes.append(f"{where} shown but not judged: {loads.loads(elsewhere)}")
     return notes
+
+
+def _failure_note(runs: Sequence[Prepared]) -> str:
+    """How many requests failed, in how many runs, and with what."""
+    hit, kinds = sum(1 for one in runs if one.counts.failed), lines.failures(runs)
+    where = f" in {hit} of {len(runs)} runs" if len(runs) > 1 else ""
+    return lines.failed(runs, 0) + where + (f": {kinds}" if kinds else "")
 
 
 def _compared_notes(found: Comparison | None) -> list[str]:
@@ -261,7 +292,8 @@ def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
     """Each note of the judged runs once, with how many runs say it."""
     number: dict[str, int] = {}
     for one in runs:
-        for note in (*one.run.notes, *one.notes):
+        # The first note of a run with failures says what they are: that is said of all runs together.
+        for note in (*one.run.notes[bool(one.run.failures) :], *one.notes):
             number[note] = number.get(note, 0) + 1
     several = len(runs) > 1
     return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]

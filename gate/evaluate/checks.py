@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,13 @@ from .prepare import Prepared
 
 CLUSTERS = 5  # from this many runs on, runs are the independent units
 SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
+# How the remedy at the end of a sentence begins; readers end their doubts with one.
+_VERBS = (
+    "add|benchmark|check|compare|give|keep|let|look|make|mark|measure|name|pass|raise|remove|run|save|send|set"
+    "|state|use|write"
+)
+_REMEDY = re.compile(rf"[;:.] ((?:{_VERBS})\b[^;]*)$", re.IGNORECASE)
+_SETTLES = re.compile(r"[;,](?: or)? ([^;]+) would (?:settle|show) it$")
 
 
 class Setting(Struct, frozen=True):
@@ -27,10 +35,31 @@ class Setting(Struct, frozen=True):
     everything: Sequence[Prepared] = ()  # all runs, those at other loads too
 
 
+def parted(why: str) -> tuple[str, str]:
+    """A sentence of a doubt as its fact and its remedy ("run it with --streaming"), which may be empty."""
+    if found := _REMEDY.search(why):
+        remedy = found[1][0].lower() + found[1][1:].rstrip(".")
+        return why[: found.start()], re.sub("^give ", "pass ", remedy)
+    if found := _SETTLES.search(why):
+        return why[: found.start()], settling(found[1])
+    return why.rstrip("."), ""
+
+
+def settling(by: str) -> str:
+    """What to do where `by` would give a finer answer: a flag, a file, or a bound on a bucket edge."""
+    if by.startswith("`"):
+        return f"set {by}"
+    if by.startswith("a bound"):
+        return f"set {by} in the policy"
+    return f"save per-request rows with {by}" if by.startswith("-") else f"pass {by}"
+
+
 def missing(objective: Objective, why: str, doubt: Doubt | None = None) -> Check:
     """Inconclusive for want of evidence."""
     codes = () if doubt is None else (doubt.code,)
-    return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", doubts=codes)
+    fact, remedy = parted(why)
+    facts = {"cause": "evidence", "doubts": codes, "summary": fact, "remedy": remedy}
+    return check(objective, Verdict.INCONCLUSIVE, why, **facts)
 
 
 def not_believed(found: Check, doubt: Doubt) -> Check:
@@ -41,8 +70,9 @@ def not_believed(found: Check, doubt: Doubt) -> Check:
     if found.verdict is not Verdict.PASS and found.cause != "undecided":
         return found
     reason = f"{doubt.why}; as measured: {found.reason}"
+    fact, remedy = parted(doubt.why)
     facts = {"verdict": Verdict.INCONCLUSIVE, "cause": "evidence", "reason": reason, "headroom": None}
-    return replace(found, **facts, doubts=(doubt.code,), more_requests=None)
+    return replace(found, **facts, doubts=(doubt.code,), more_requests=None, summary=fact, remedy=remedy)
 
 
 def uncounted(runs: Sequence[Prepared]) -> Doubt | None:

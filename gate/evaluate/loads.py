@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -25,12 +26,35 @@ def select(prepared: Sequence[Prepared], policy: Policy) -> Selection:
     groups = grouped([one for one in prepared if target is None or matches(one.run.load, target)])
     if len(groups) == 1:
         return Selection(tuple(next(iter(groups.values()))), "")
-    held = loads(prepared)
+    held = list(dict.fromkeys(one.run.load for one in prepared))
     if not groups:
-        return Selection((), f"no run at the target load, {target}; the files hold {held}")
+        why = f"nothing was measured at {target}, only at {listed(held)}; run the benchmark at {target}"
+        return Selection((), why)
     if target is None and len({key[-1] for key in groups}) > 1:
-        return Selection((), f"the files hold several loads ({held}) and the policy names no workload.load")
-    return Selection((), f"runs that must not be pooled: {_difference(list(groups))}")
+        why = (
+            f"the results have {len(held)} loads ({listed(held)}) and the policy does not say which to judge"
+        )
+        return Selection((), f"{why}; set workload.load in the policy, or pass the results of one load")
+    why = f"these runs cannot be judged together: {_difference(list(groups))}; pass those of one benchmark"
+    return Selection((), why)
+
+
+def listed(held: Sequence[Load | None], most: int = 4) -> str:
+    """Loads in words, what they have in common once: `concurrency 4, 8 and 16`."""
+    names = [str(load) if load is not None else "an unknown load" for load in held]
+    rest = len(names) - most
+    shown = names[:most]
+    for kind in ("concurrency ", " req/s"):
+        if len(shown) > 1 and all(kind in name and name.replace(kind, "").isdigit() for name in shown):
+            numbers = [name.replace(kind, "") for name in shown]
+            said = _joined([*numbers, *([f"{rest} more"] if rest > 0 else [])])
+            return kind + said if kind.endswith(" ") else said + kind
+    return _joined([*shown, *([f"{rest} more"] if rest > 0 else [])])
+
+
+def _joined(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def grouped(prepared: Sequence[Prepared]) -> dict[tuple[object, ...], list[Prepared]]:
@@ -65,12 +89,9 @@ def matches(load: Load | None, target: Load) -> bool:
 
 
 def loads(prepared: Sequence[Prepared]) -> str:
-    """The loads of the runs with how many runs each has."""
-    number: dict[str, int] = {}
-    for one in prepared:
-        name = str(one.run.load) if one.run.load is not None else "a load that is not stated"
-        number[name] = number.get(name, 0) + 1
-    return ", ".join(name + (f" x{n}" if n > 1 else "") for name, n in number.items())
+    """The loads of the runs with how many runs each has: `8 at concurrency 4, 1 at burst`."""
+    number = Counter(str(one.run.load) if one.run.load is not None else "an unknown load" for one in prepared)
+    return ", ".join(f"{n} at {name}" for name, n in number.items())
 
 
 def _difference(keys: Sequence[tuple[object, ...]]) -> str:

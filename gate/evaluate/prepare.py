@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..model import (
     Evidence,
     Floats,
     Gaps,
+    Load,
     Policy,
     Requests,
     Run,
@@ -153,6 +155,15 @@ def _drop_warmup(rows: Requests, run: Run, rule: int | str) -> tuple[Requests, t
     kept = int(failed.sum())
     but = f", but the {kept} of these that failed: failures are judged" if kept else ""
     return replace(rows, status=status), (f"warm-up: dropped {what} of {at.size} requests{but}",)
+
+
+def warmup_of(rule: int | str, load: Load, kept: int) -> int:
+    """How many requests of a run `evidence.warmup` drops where `kept` are to be left."""
+    if rule != "auto":
+        return int(rule)
+    if load.concurrency is not None:
+        return 2 * load.concurrency
+    return max(OPEN_LOOP_MIN, math.ceil(kept * OPEN_LOOP_SHARE / (1 - OPEN_LOOP_SHARE)))
 
 
 def _auto(run: Run, n: int) -> tuple[int, int, str]:

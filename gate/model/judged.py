@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gate.model.doubts import Doubt, Why
 from gate.model.policy import Level, Policy
@@ -59,8 +59,12 @@ class Check(Struct, frozen=True, kw_only=True):
     cause: str | None = None  # of an inconclusive: evidence or undecided
     doubts: tuple[Why, ...] = ()  # why the evidence is doubted, where that decided
     blocks: bool = False  # this check alone keeps the gate from exiting 0
-    reason: str  # a sentence: rule, observed, interval, n, misses, what would settle it
+    reason: str  # the statistics: rule, observed, interval, n, misses, what would settle it
+    summary: str = ""  # one line without statistics: what was seen against the rule, and what is missing
+    remedy: str = ""  # what a person does about it; empty where only more requests decide
+    implied_by: str | None = None  # the objective whose verdict this one follows from
     more_requests: int | None = None  # about how many more would decide
+    more_range: tuple[int, int] | None = None  # where the spread of so few runs leaves that number
     headroom: float | None = None  # bound / observed, of a pass
     policy_line: int = 0
     waived: str | None = None  # "until 2027-01-31, serving: kernel fix in flight"
@@ -253,6 +257,7 @@ class RunReport(Struct, frozen=True):
     doubts: tuple[Doubt, ...] = ()
     input_tokens: float | None = None  # mean of completed requests
     output_tokens: float | None = None
+    failures: Mapping[str, int] = field(default_factory=dict)  # what requests failed with -> how many
 
 
 class LoadReport(Struct, frozen=True):
@@ -274,6 +279,16 @@ class Capacity(Struct, frozen=True):
     fails: Load | None  # the lowest load that fails
     monotone: bool  # False: a load passes above one that fails, or goodput surely rises with load
     text: str  # "at least concurrency 64; concurrency 96 fails (ttft.p99)"
+
+
+class Effort(Struct, frozen=True):
+    """What would decide what is open: runs like those there are, or longer ones instead of them."""
+
+    runs: tuple[int, int]  # at least, and where the spread of few runs leaves it at most
+    requests: int  # judged, of each run
+    warmup: int  # dropped of each: sent too
+    again: bool  # the runs there are too short to count
+    seconds: tuple[float, float] | None  # of all of them at the rate there was
 
 
 class Change(Struct, frozen=True):

@@ -131,6 +131,7 @@ class Policy(Struct, frozen=True):
     default_profile: str | None = None  # what judges where no profile is named
     undecided: str = "block"  # block, lean or allow
     workload: Workload = Workload()
+    profiles: tuple[str, ...] = ()  # every profile the file has
     tokenless: bool = False  # the endpoint makes no tokens (embeddings, rerank): stated, not guessed
     evidence: EvidenceRules = EvidenceRules()
     cancelled: str = "exclude"  # or miss

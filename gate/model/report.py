@@ -13,6 +13,7 @@ from gate.model.judged import (
     Capacity,
     Check,
     Comparison,
+    Effort,
     Goodput,
     InputFile,
     LoadReport,
@@ -62,6 +63,7 @@ class Report(Struct, frozen=True):
     baseline: Comparison | None = None
     attribution: Attribution | None = None  # None where a judged run has no rows
     capacity: Capacity | None = None  # None where fewer than two loads were measured
+    effort: Effort | None = None  # None where no more data of this kind decides
     measure_next: str = ""  # one paragraph, only where the data shows a weakness
     charts: Charts | None = None  # None unless asked for: `evaluate(..., charts=whatif)`
 

@@ -189,6 +189,7 @@ class Run(Struct, frozen=True, eq=False):
     tokenizer: str | None = None  # the client's, by name: token counts of another do not compare
     prompts: int | None = None  # different prompt texts of the requests; None: the file holds no text
     columns: Mapping[str, str] = field(default_factory=dict)  # stated by the caller: ours -> the file's name
+    failures: Mapping[str, int] = field(default_factory=dict)  # what requests failed with -> how many
 
     def doubt(self, of: str) -> Doubt | None:
         """The first doubt about all requests of a metric, goodput, error_rate or attempted."""

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ..disk import is_there, opened
 from ..errors import PolicyError
 from ..model import Policy
@@ -93,7 +95,8 @@ def versions(data: bytes, path: str) -> dict[str | None, Policy]:
             message = f'default_profile names "{base.default_profile}", which is no profile of this policy'
             problems.add(keys["default_profile"].line, message, suggest(base.default_profile, named))
     problems.check()
-    return {name: policy for name, policy in policies.items() if policy}
+    names = tuple(name for name in policies if name)
+    return {name: replace(policy, profiles=names) for name, policy in policies.items() if policy}
 
 
 def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> Policy:

@@ -138,21 +138,20 @@ def output_total(rows: Requests) -> float | None:
     return None if np.isnan(total) else total
 
 
-def failure_note(rows: Requests, messages: Iterable[str]) -> tuple[str, ...]:
-    """One note that says what the failed rows failed with, the most frequent first.
+def failures(rows: Requests, messages: Iterable[str]) -> Counter[str]:
+    """What the failed rows failed with.
 
     `messages` has one text a row; an empty one (a row the tool believes succeeded) is named so.
     """
-    kinds = Counter(
+    return Counter(
         _short(message)
         for message, status in zip(messages, rows.status.tolist(), strict=True)
         if status == Status.FAILED
     )
-    return failure_kinds(kinds)
 
 
 def failure_kinds(kinds: Mapping[str, int]) -> tuple[str, ...]:
-    """The same of how many requests failed with each text."""
+    """One note that says how many requests failed with each text, the most frequent first."""
     if not sum(kinds.values()):
         return ()
     shown = ", ".join(f"{text} x{number}" for text, number in Counter(kinds).most_common(3))

@@ -75,6 +75,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     hidden_at_most: int | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # of metrics whose own differs in this file
     messages: Sequence[str] = ()  # with rows: what each failed with, "" where it did not
+    failures: Mapping[str, int] = field(default_factory=dict)  # without rows: the same -> how many
     doubts: tuple[Doubt, ...] = ()  # what only this format knows
     notes: tuple[str, ...] = ()
 

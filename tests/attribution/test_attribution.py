@@ -252,27 +252,32 @@ def test_a_sound_benchmark_is_asked_for_nothing() -> None:
 
 def test_one_load_asks_for_the_curve_and_names_its_points() -> None:
     said = next_of(*(sound(8, seed) for seed in range(5)))
-    assert said == "A goodput-concurrency curve: every run is at concurrency 8; measure at 2, 4 and 12 too."
+    assert said == "Measure at concurrency 2, 4 and 12 too: one load does not show where goodput falls."
 
 
 def test_few_runs_ask_for_as_many_as_the_policy_wants() -> None:
     runs = [sound(8), sound(16)]
-    assert next_of(*runs, **target(8)).startswith("More runs: One run does not show")
+    said = "Repeat the benchmark 4 more times with other seeds: one run cannot show"
+    assert next_of(*runs, **target(8)).startswith(said)
     said = next_of(*runs, **target(8), evidence={"runs_min": 30})
-    assert "repeat the benchmark 29 more times with other seeds." in said
+    assert "Repeat the benchmark 29 more times with other seeds" in said
+    five = [sound(8, seed) for seed in range(5)]
+    said = next_of(*five, sound(16), **target(8), evidence={"runs_min": 30})
+    assert said == "Repeat the benchmark 25 more times with other seeds: the policy asks for 30 runs."
 
 
 def test_equal_prompts_ask_for_an_un_uniform_set() -> None:
     runs = [*(make_run(make_requests(0.1, n=50, input_tokens=512)) for _ in range(5)), sound(16)]
     said = next_of(*runs, **target(8))
-    assert said.startswith("An un-uniform prompt set: all prompts have about 512 tokens (stddev 0.0)")
+    assert said.startswith("Use prompts of different lengths: all have about 512 tokens (stddev 0.0)")
 
 
 def test_ttft_that_grows_with_the_prompt_asks_for_its_sensitivity() -> None:
     lengths = np.linspace(100, 2000, 200)
     growing = [make_run(make_requests(lengths / 4000, input_tokens=lengths)) for _ in range(5)]
     said = next_of(*growing, sound(16), **target(8))
-    assert said.startswith("Sensitivity to prompt length: the median TTFT grows from ")
+    assert said.startswith("Measure fixed prompt lengths one by one")
+    assert "the median TTFT grows from " in said
     assert "chunked" not in said
 
 
@@ -283,9 +288,7 @@ def test_a_heavy_tpot_tail_asks_for_chunked_prefill_on_and_off() -> None:
         for _ in range(5)
     ]
     said = next_of(*runs, sound(16), **target(8))
-    assert said.startswith(
-        "The TPOT tail with chunked prefill on and off: P99 TPOT 50 ms is 5.0 times its median"
-    )
+    assert said.startswith("Compare chunked prefill on and off at this load: P99 TPOT 50 ms is 5.0 times the")
 
 
 def test_no_completed_request_asks_for_nothing() -> None:

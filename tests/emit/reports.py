@@ -113,6 +113,7 @@ def make_check(**overrides: Any) -> Check:
         deff=2.02,
         headroom=1.1416,
         policy_line=14,
+        summary="P99 TPOT 21.9 ms <= 25 ms: 8 of 2,988 missed",
     )
     return replace(check, **overrides)
 
@@ -121,7 +122,7 @@ GOODPUT_PASS = make_check(
     id="goodput", metric="goodput", statistic="share", operator=">=", bound=0.99, unit=SHARE,
     reason="99.73% of 3,000 requests were good; lower bound 99.31% >= 99%.",
     expected="goodput >= 99%", observed=0.9973, observed_text="99.73%", n=3000,
-    headroom=None, policy_line=18,
+    headroom=None, policy_line=18, summary="goodput 99.73% >= 99%: 8 of 3,000 missed",
 )  # fmt: skip
 GOODPUT_FAIL = replace(
     GOODPUT_PASS,
@@ -129,6 +130,7 @@ GOODPUT_FAIL = replace(
     reason="2,754 of 3,000 requests met TTFT 800 ms, TPOT 25 ms and E2E 3 s at once; "
     "upper bound 92.91% < 99%. Worth 1,480 independent requests, from 10 runs.",
     observed=0.918, observed_text="91.8%", share=0.918, interval=(0.9058, 0.9291), misses=246, blocks=True,
+    summary="goodput 91.8% < 99%: 246 of 3,000 missed, 30 may",
 )  # fmt: skip
 TTFT_FAIL = make_check(
     id="ttft.p99", metric="ttft", bound=0.8, verdict=Verdict.FAIL,
@@ -136,24 +138,27 @@ TTFT_FAIL = make_check(
     "Worth 1,480 independent requests (deff 2.0, from 10 runs).",
     expected="P99 TTFT <= 800 ms", observed=0.9484, observed_text="948.4 ms", share=0.968,
     interval=(0.9591, 0.9753), n=3000, misses=96, headroom=None, policy_line=12, blocks=True,
+    summary="P99 TTFT 948.4 ms > 800 ms: 96 of 3,000 missed, 30 may",
 )  # fmt: skip
 TTFT_WARN = make_check(
     id="ttft.p90", metric="ttft", statistic="p90", level=Level.WARN, bound=0.5, verdict=Verdict.FAIL,
     reason="88.1% of 3,000 requests met it; upper bound 89.4% < 90%.",
     expected="P90 TTFT <= 500 ms", observed=0.5521, observed_text="552.1 ms", share=0.881,
     interval=(0.8671, 0.8942), n=3000, misses=357, headroom=None, policy_line=12,
+    summary="P90 TTFT 552.1 ms > 500 ms: 357 of 3,000 missed, 300 may",
 )  # fmt: skip
 E2E_PASS = make_check(
     id="e2e.p99[output_tokens<300]", metric="e2e", bound=3.0,
     reason="99.5% of 2,871 requests met it.",
     expected="P99 E2E <= 3 s where output_tokens<300", observed=2.874, observed_text="2.874 s", share=0.9951,
     interval=(0.9911, 0.9976), n=2871, misses=14, headroom=1.0438, policy_line=15,
+    summary="P99 E2E for output_tokens<300 2.874 s <= 3 s: 14 of 2,871 missed",
 )  # fmt: skip
 ERRORS_PASS = make_check(
     id="error_rate", metric="error_rate", statistic="share", bound=0.01, unit=SHARE,
     reason="30 of 3,000 failed.", expected="error rate <= 1%", observed=0.01,
     observed_text="1%", share=None, interval=None, interval_of=None, n=3000, misses=30, headroom=1.0,
-    policy_line=22,
+    policy_line=22, summary="error rate 1% <= 1%: 30 of 3,000 failed",
 )  # fmt: skip
 EVIDENCE = make_check(
     id="workload.model", metric="workload.model", statistic="", operator="", bound=None, unit="",
@@ -161,6 +166,7 @@ EVIDENCE = make_check(
     interval_of=None, n=None, misses=None, n_eff=None, deff=None, headroom=None, policy_line=7,
     reason='The file names no model. State it with --set model="meta-llama/Llama-3.3-70B-Instruct".',
     expected="model meta-llama/Llama-3.3-70B-Instruct", observed=None, observed_text="not stated",
+    summary="no file says the model", remedy="state it: --set model=...",
 )  # fmt: skip
 UNDECIDED = replace(
     GOODPUT_PASS,
@@ -168,13 +174,15 @@ UNDECIDED = replace(
     reason="99.3% of 3,000 requests were good; the interval 98.4% to 99.8% contains 99%. "
     "About 1,500 more requests at this rate would decide.",
     observed=0.993, observed_text="99.3%", share=0.993, interval=(0.984, 0.998), misses=21,
+    summary="goodput >= 99% not yet proven: 21 of 3,000 missed; needs 1 to 3 more runs of 3,064 requests",
+    more_range=(900, 6300),
 )  # fmt: skip
 REGRESSION = make_check(
     id="regression.ttft.p99", metric="ttft", bound=0.1, unit="ratio", verdict=Verdict.SKIPPED,
     reason="There is no baseline: give one with --baseline.",
     expected="P99 TTFT at most 10% above the baseline",
     observed=None, observed_text="", share=None, interval=None, interval_of=None, n=None, misses=None,
-    n_eff=None, deff=None, headroom=None, policy_line=25,
+    n_eff=None, deff=None, headroom=None, policy_line=25, summary="",
 )  # fmt: skip
 
 
@@ -226,6 +234,8 @@ def warning() -> Report:
         interval=(0.974, 0.9866), misses=57, headroom=None,
         reason="98.1% of 2,988 requests met it; upper bound 98.66% < 99%.",
         waived="until 2027-01-31, serving: kernel fix in flight",
+        summary="P99 TPOT 26.3 ms > 25 ms: 57 of 2,988 missed, 29 may; waived until 2027-01-31, "
+        "serving: kernel fix in flight",
     )  # fmt: skip
     return make_report(
         verdict=Verdict.WARN,
@@ -325,6 +335,8 @@ def percentiles_only() -> Report:
         UNDECIDED, misses=None, misses_range=(12, 210), interval=None, interval_of=None, cause="evidence",
         observed=None, observed_text="", share=None, n_eff=None, deff=None, more_requests=None,
         reason="between 93% and 99.6% of 3,000 requests met it; run the benchmark with --save-detailed",
+        summary="goodput >= 99% not shown by percentiles alone: 12 to 210 of 3,000 missed", more_range=None,
+        remedy="save per-request rows with --save-detailed",
     )  # fmt: skip
     return make_report(
         verdict=Verdict.INCONCLUSIVE,
@@ -340,8 +352,9 @@ def percentiles_only() -> Report:
 def hostile(text: str = HOSTILE) -> Report:
     """`text` in every place that a file, a policy or a command line fills."""
     check = replace(
-        TTFT_FAIL, id=text, reason=text, expected=text, observed_text=text, waived=None, metric=text
-    )
+        TTFT_FAIL, id=text, reason=text, expected=text, observed_text=text, waived=None, metric=text,
+        summary=text, remedy=text,
+    )  # fmt: skip
     waived = replace(check, waived=text)
     own = {"p50": text, "p99": 0.9, "method": text, text: text}
     metrics = {**METRICS, "ttft_s": replace(METRICS["ttft_s"], tool_reported=own)}
@@ -352,7 +365,7 @@ def hostile(text: str = HOSTILE) -> Report:
 def failing_with(text: str, policy: Policy, checks: tuple[Check, ...], metrics: dict[str, Any]) -> Report:
     run = make_run(
         input=text, format=text, tool=text, tool_version=text, model=text, hardware=text, session=text,
-        notes=(text,), metrics=metrics,
+        notes=(text,), metrics=metrics, failures={text: 1},
     )  # fmt: skip
     return make_report(
         verdict=Verdict.FAIL,

@@ -34,7 +34,7 @@ def loads(*fractions: float) -> tuple[LoadReport, ...]:
 def test_a_bar_reaches_each_percentile_and_the_bound_where_they_are() -> None:
     report = make_report(
         metrics={"ttft_s": stats(0.2, 0.4, 0.5), "tpot_s": None, "e2e_s": None},
-        checks=(make_check(id="ttft.p99", metric="ttft", bound=1.0),),
+        checks=(make_check(id="ttft.p99", metric="ttft", bound=1.0, observed=0.5),),
     )
     legend, bar = bars.latency_bars(report, width=40)
     assert legend == "# to P50, = to P90, - to P99, | bound"
@@ -44,7 +44,7 @@ def test_a_bar_reaches_each_percentile_and_the_bound_where_they_are() -> None:
 def test_a_tail_beyond_its_bound_shows_the_bound_inside_the_bar() -> None:
     report = make_report(
         metrics={"ttft_s": stats(0.1, 0.5, 1.0), "tpot_s": None, "e2e_s": None},
-        checks=(make_check(id="ttft.p99", metric="ttft", bound=0.75),),
+        checks=(make_check(id="ttft.p99", metric="ttft", bound=0.75, observed=1.0),),
     )
     assert bars.latency_bars(report, width=20)[1] == "TTFT  ##========-----|----  1 s"
 
@@ -76,15 +76,15 @@ def test_without_percentiles_there_is_no_bar() -> None:
 
 def test_a_terminal_that_shows_blocks_gets_blocks_and_a_log_ascii() -> None:
     report = failing()
-    assert "\u2588" in text.emit(report, unicode=True)
-    assert text.emit(report).isascii()
+    assert "\u2588" in text.emit(report, unicode=True, verbose=True)
+    assert text.emit(report, verbose=True).isascii()
     shape = str.maketrans("\u2588\u2593\u2591\u2503", "#=-|")
-    assert text.emit(report, unicode=True).translate(shape) == text.emit(report)
+    assert text.emit(report, unicode=True, verbose=True).translate(shape) == text.emit(report, verbose=True)
 
 
 @pytest.mark.parametrize("width", [20, 43, 44, 60, 100])
 def test_a_bar_is_left_out_rather_than_cut(width: int) -> None:
-    lines = text.emit(failing(), width=width).splitlines()
+    lines = text.emit(failing(), width=width, verbose=True).splitlines()
     bars = [line for line in lines if re.match(r"  (TTFT|TPOT|E2E)\s+#", line)]
     assert len(bars) == (3 if width >= 44 else 0)
     assert all(len(line) <= width for line in bars)

@@ -49,7 +49,7 @@ def test_one_annotation_a_rule_on_the_line_of_the_policy() -> None:
     first, second, third = runner(github.emit(failing()))
     assert (first["command"], first["file"], first["line"]) == ("error", "slo.yaml", "12")
     assert first["title"] == "FAIL ttft.p99"
-    assert first["data"].startswith("P99 TTFT <= 800 ms: 948.4 ms; 96.8% met it")
+    assert first["data"] == "P99 TTFT 948.4 ms > 800 ms: 96 of 3,000 missed, 30 may"
     assert (second["command"], second["title"]) == ("error", "FAIL goodput")
     assert (third["command"], third["title"]) == ("warning", "WARN ttft.p90")
 
@@ -108,7 +108,7 @@ def test_no_name_adds_ends_or_changes_an_annotation(name: str) -> None:
 
 
 def test_a_message_as_long_as_a_book_is_cut() -> None:
-    text = github.emit(make_report(checks=(replace(TTFT_FAIL, id="i" * 9000, reason="r" * 90000),)))
+    text = github.emit(make_report(checks=(replace(TTFT_FAIL, id="i" * 9000, summary="r" * 90000),)))
     (only,) = runner(text)
     assert len(only["title"]) <= 255
     assert len(only["data"]) <= 4000
@@ -132,7 +132,7 @@ def test_code_quality_has_every_key_gitlab_requires(case: str) -> None:
 def test_a_finding_is_pinned_to_the_rule_and_survives_another_value() -> None:
     first, *_ = json.loads(gitlab.emit(failing()))
     assert first["location"] == {"path": "slo.yaml", "lines": {"begin": 12}}
-    worse = replace(TTFT_FAIL, observed=1.2, observed_text="1.2 s", reason="worse", misses=300)
+    worse = replace(TTFT_FAIL, observed=1.2, observed_text="1.2 s", summary="worse", misses=300)
     again, *_ = json.loads(gitlab.emit(make_report(checks=(TTFT_WARN, worse))))
     assert (again["fingerprint"], again["description"] == first["description"]) == (
         first["fingerprint"],

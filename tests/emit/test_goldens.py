@@ -14,6 +14,7 @@ from tests.emit.reports import CASES
 
 SUFFIX = {
     "text": "txt",
+    "text, verbose": "v.txt",
     "json": "json",
     "junit": "xml",
     "markdown": "md",
@@ -27,11 +28,19 @@ SUFFIX = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("name", SUFFIX)
 def test_every_emitter_shows_every_verdict_as_reviewed(
     name: str, case: str, golden: Callable[[str, str], None]
 ) -> None:
-    golden(f"emit/{case}.{SUFFIX[name]}", EMITTERS[name](CASES[case]()))
+    emitter, _, verbose = name.partition(", ")
+    golden(
+        f"emit/{case}.{SUFFIX[name]}",
+        EMITTERS[emitter](CASES[case](), **({verbose: True} if verbose else {})),
+    )
+
+
+def test_every_emitter_has_its_goldens() -> None:
+    assert {name.partition(", ")[0] for name in SUFFIX} == set(EMITTERS)
 
 
 @pytest.mark.parametrize("name", EMITTERS)

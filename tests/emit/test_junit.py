@@ -81,7 +81,7 @@ def test_two_objectives_of_one_id_keep_two_names() -> None:
 def test_a_blocking_failure_is_a_failure_with_its_reason_and_its_numbers() -> None:
     (result,) = only_case(GOODPUT_FAIL).result
     assert isinstance(result, Failure)
-    assert result.message == GOODPUT_FAIL.reason
+    assert result.message == GOODPUT_FAIL.summary
     assert "observed: 91.8% (interval 90.58% to 92.91%); 246 of 3,000 missed" in result.text
     assert "policy: slo.yaml:18" in result.text
     assert GOODPUT_FAIL.reason in result.text
@@ -103,9 +103,9 @@ def test_a_skipped_objective_is_skipped_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("check", [EVIDENCE, UNDECIDED, GOODPUT_FAIL, TTFT_FAIL, REGRESSION])
-def test_the_message_is_the_reason_on_one_line_that_a_list_can_show(check: Any) -> None:
-    assert only_case(check).result[0].message == check.reason
-    (long,) = only_case(replace(check, reason="word " * 89 + "word\nend")).result
+def test_the_message_says_what_was_seen_on_one_line_that_a_list_can_show(check: Any) -> None:
+    assert only_case(check).result[0].message == (check.summary or check.reason)
+    (long,) = only_case(replace(check, summary="", reason="word " * 89 + "word\nend")).result
     assert len(long.message) <= 240
     assert long.message.endswith("word ...")
     assert long.text.endswith("word end")
@@ -155,7 +155,7 @@ def test_the_headline_goodput_latency_and_provenance_are_properties() -> None:
     said = {one.name: one.value for one in suite.properties()}
     assert said["headline"] == CASES["fail"]().headline  # type: ignore[union-attr]
     assert said["latency TTFT"] == "P50 212.4 ms, P90 548.2 ms, P99 912.1 ms, n 2,970"
-    assert said["goodput misses"].startswith("only TTFT 175,")
+    assert said["goodput misses"].startswith("246: TTFT alone 175,")
     assert said["sha256 0"].endswith("  slo.yaml")
 
 

@@ -136,13 +136,18 @@ def test_after_an_inconclusive_benchmark_the_plan_names_requests_runs_and_time()
         make_run(make_requests(ttft, ttft + 1), input=f"{i}", duration_s=30.0)
         for i, ttft in enumerate(rng.uniform(0.1, 0.2, (5, 100)))
     ]
-    (one,) = remaining(asked, runs, TODAY).missing
+    found = remaining(asked, runs, TODAY)
+    (one,) = found.missing
     report = evaluate(asked, runs, TODAY)
     more = report.checks[0].more_requests
     assert more is not None
     assert (one.verdict, one.more_requests) == (Verdict.INCONCLUSIVE, more)
-    assert one.more_runs == math.ceil(more / 100)
-    assert one.more_s == pytest.approx(more / 500 * 150)
+    assert one.more_range is not None
+    assert found.effort is not None
+    assert one.more_range[0] <= more <= one.more_range[1]
+    assert found.effort.runs == tuple(math.ceil(end / 100) for end in one.more_range)
+    assert found.effort.seconds == pytest.approx([runs * 100 / 500 * 150 for runs in found.effort.runs])
+    assert found.headline.endswith(report.next_action)
     assert more + 500 >= stats.zero_miss_minimum(0.99, df=4)
 
 
@@ -166,7 +171,8 @@ def test_the_command_shows_both_plans_and_exits_0(tmp_path: Path, slo_gate: Proc
     )
     (tmp_path / "r.jsonl").write_text(rows, encoding="utf-8")
     after = slo_gate("plan", "r.jsonl")
-    assert (after.returncode, "more requests" in after.stdout) == (0, True)
+    shown = slo_gate("check", "r.jsonl").stdout.splitlines()[1].removeprefix("Next: ")
+    assert (after.returncode, shown in " ".join(after.stdout.split())) == (0, True)
 
 
 def test_a_plan_of_a_broken_policy_exits_2(tmp_path: Path, slo_gate: Process) -> None:

@@ -255,7 +255,7 @@ def test_near_names_are_told_with_the_option_that_maps_them(
     assert refused.returncode == 3
     assert '"latency_ms" (meant as e2e_ms?)' in refused.stderr
     assert "--map e2e_ms=latency_ms" in refused.stderr
-    mapped = slo_gate("check", str(path), "-p", str(policy), "--map", "e2e_ms=latency_ms")
+    mapped = slo_gate("check", str(path), "-v", "-p", str(policy), "--map", "e2e_ms=latency_ms")
     assert mapped.returncode == 0
     assert "e2e_ms from latency_ms (stated by" in mapped.stdout
     assert "--map e2e_ms=latency_ms" in mapped.stdout  # the command that gives this verdict again

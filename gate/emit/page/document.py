@@ -120,17 +120,23 @@ def _tiles(report: Report) -> tuple[_Tile, ...]:
     for column, label in f.LABELS.items():
         stats = report.metrics.get(column)
         if stats is not None:
-            tiles.append(_metric_tile(label, column.removesuffix("_s"), stats, report.checks))
+            p99 = f.judged(report).get((column, "p99"))
+            tiles.append(_metric_tile(label, column.removesuffix("_s"), stats, report.checks, p99))
     return tuple(tiles)
 
 
-def _metric_tile(label: str, metric: str, stats: MetricStats, checks: Sequence[Check]) -> _Tile:
-    """P99 of the completed; a failed request is in the objective's own figure, which stands beside it."""
+def _metric_tile(
+    label: str, metric: str, stats: MetricStats, checks: Sequence[Check], judged: f.Judged | None
+) -> _Tile:
+    """P99 as it was judged, of the attempted, where a rule judges it; else of the completed."""
     rule = next((check for check in checks if check.id == f"{metric}.p99"), None)
     said = "completed requests"
     if rule is not None and rule.bound is not None:
         said = f"bound {show(rule.bound, rule.unit)}: {_outcome(rule)}"
-    return _Tile(f"{label} P99", show(stats.p99, SECONDS), said)
+    value = show(stats.p99, SECONDS)
+    if judged is not None and judged.text != value:
+        value, said = judged.text.removesuffix(" *"), f"of all attempted; {said}"
+    return _Tile(f"{label} P99", value, said)
 
 
 def _outcome(check: Check) -> str:
@@ -163,7 +169,7 @@ def _blocks(report: Report) -> list[_Block]:
     if shown or a.lines(report):
         blocks.append(_Block("who", "Which requests missed", shown, tuple(a.lines(report))))
     if len(report.loads) > 1:
-        loads = ("Runs of one load together", t.load_table(report))
+        loads = ("Runs of one load together; latency of completed requests", t.load_table(report))
         ends = f.capacity_line(report)
         blocks.append(_Block("by-load", "Loads", (loads,), (ends,) if ends else ()))
     if report.runs:

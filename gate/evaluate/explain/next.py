@@ -42,12 +42,13 @@ def _more_runs(policy: Policy, judged: Sequence[Prepared]) -> str:
     want = max(CLUSTERS, policy.evidence.runs_min or 0)
     if len(judged) >= want:
         return ""
-    one = len(judged) == 1
-    said = "One run does" if one else f"{len(judged)} runs do"
-    return (
-        f"More runs: {said} not show how much runs differ; repeat the benchmark {want - len(judged)} more"
-        f" time{'s' * (want - len(judged) > 1)} with other seeds."
+    more, one = want - len(judged), len(judged) == 1
+    why = (
+        "one run cannot show how much runs differ" if one else "few runs show little of how much they differ"
     )
+    if len(judged) >= CLUSTERS:
+        why = f"the policy asks for {want} runs"
+    return f"Repeat the benchmark {more} more time{'s' * (more > 1)} with other seeds: {why}."
 
 
 def _other_loads(prepared: Sequence[Prepared], load: Load | None) -> str:
@@ -56,10 +57,10 @@ def _other_loads(prepared: Sequence[Prepared], load: Load | None) -> str:
         return ""
     if load.concurrency is not None:
         steps = sorted({max(1, round(load.concurrency * share)) for share in _SWEEP} - {load.concurrency})
-        return f"A goodput-concurrency curve: every run is at {load}; measure at {_listed(steps)} too."
+        return f"Measure at concurrency {_listed(steps)} too: one load does not show where goodput falls."
     assert load.request_rate is not None
     rates = [load.request_rate * share for share in _SWEEP if share != 1.0]
-    return f"A goodput-load curve: every run is at {load}; measure at {_listed(rates)} req/s too."
+    return f"Measure at {_listed(rates)} req/s too: one load does not show where goodput falls."
 
 
 def _listed(numbers: Sequence[float]) -> str:
@@ -73,8 +74,8 @@ def _other_prompts(judged: Sequence[Prepared]) -> str:
     if len(known) < len(judged) or lengths.size < ENOUGH or lengths.std() > UNIFORM * lengths.mean():
         return ""
     return (
-        f"An un-uniform prompt set: all prompts have about {lengths.mean():.0f} tokens (stddev "
-        f"{lengths.std():.1f}), so neither the mix nor the cache of real traffic is in these figures."
+        f"Use prompts of different lengths: all have about {lengths.mean():.0f} tokens (stddev "
+        f"{lengths.std():.1f}), so neither the mix nor the cache hits of real traffic are in these figures."
     )
 
 
@@ -88,9 +89,8 @@ def _prompt_length(quarters: Sequence[LengthBucket]) -> str:
         return ""
     low, high = (units.show(one.ttft_s.p50, units.SECONDS) for one in (short, long) if one.ttft_s)
     return (
-        f"Sensitivity to prompt length: the median TTFT grows from {low} (prompts up to {short.high:,}"
-        f" tokens) to {high} (from {long.low:,} on); measure fixed lengths one by one, up to the longest"
-        " you serve."
+        f"Measure fixed prompt lengths one by one, up to the longest you serve: the median TTFT grows from"
+        f" {low} (prompts up to {short.high:,} tokens) to {high} (from {long.low:,} on)."
     )
 
 
@@ -99,6 +99,6 @@ def _tail(tpot: MetricStats | None) -> str:
         return ""
     p99, p50 = (units.show(value, units.SECONDS) for value in (tpot.p99, tpot.p50))
     return (
-        f"The TPOT tail with chunked prefill on and off: P99 TPOT {p99} is {tpot.p99 / tpot.p50:.1f} times"
-        f" its median {p50}, as when prefills of others hold up decoding; compare the two at the same load."
+        f"Compare chunked prefill on and off at this load: P99 TPOT {p99} is {tpot.p99 / tpot.p50:.1f} times"
+        f" the median {p50}, as when prefills of other requests delay decoding."
     )

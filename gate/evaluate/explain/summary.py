@@ -43,15 +43,17 @@ def metrics(runs: Sequence[Prepared]) -> tuple[dict[str, MetricStats | None], li
         return known
     found: dict[str, MetricStats | None] = {}
     notes: list[str] = []
+    absent: dict[str, list[str]] = {}  # why -> the metrics that are not shown for it
     for metric in METRICS:
         doubt = next((doubt for one in runs if (doubt := one.run.doubt(metric))), None)
         shown = _metric(metric, runs)
         if shown is None:
-            notes.append(f"{metric.upper()}: not shown, {doubt.why if doubt else _absent(metric, runs)}")
+            absent.setdefault(doubt.why if doubt else _absent(metric, runs), []).append(metric.upper())
         elif doubt is not None:
             notes.append(f"{metric.upper()}: shown, not judged: {doubt.why}")
             shown = replace(shown, doubt=doubt.code)
         found[f"{metric}_s"] = shown
+    notes += [f"not shown: {', '.join(names)}: {why}" for why, names in absent.items()]
     runs[0].memo[key] = found, notes
     return found, notes
 
@@ -222,6 +224,7 @@ def run_report(prepared: Prepared, policy: Policy, at_target: bool) -> RunReport
         run.doubts,
         mean_tokens(prepared, "input_tokens"),
         mean_tokens(prepared, "output_tokens"),
+        run.failures,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import stats, units
 from ...model import Check, Kind, Objective, Verdict
-from ..checks import CLUSTERS, Setting, check, none_completed, percent, share_of
+from ..checks import CLUSTERS, Setting, check, none_completed, percent, settling, share_of
 from .counting import Exact, Part, Range, lower_level, stated_percentile
 
 SURE_MISSES = 30  # dependence is also measured where this many requests are beyond the level
@@ -32,6 +32,7 @@ def from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) -
         return none_completed(objective, n, facts)
     if setting.policy.evidence.decide == "point":
         return _point_counts(objective, setting, n, (low, high), f"{between}; {settled}", facts)
+    facts["remedy"] = settling(settled.removesuffix(" would settle it"))
     if len(parts) < CLUSTERS:
         why = f"{between}; aggregates of {len(parts)} run{'s' * (len(parts) > 1)} give no interval, "
         why += f"five or more runs are needed, or {settled}"

@@ -198,26 +198,14 @@ def _roomy(
 
 
 def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Setting) -> str:
-    need = _need(test, setting) if test.more_requests else ""
+    """Why it is undecided; what would decide it is said in runs and requests to send (`explain.effort`)."""
     if test.why == "few_requests":
-        return f"fewer than {SURE_FROM} requests decide nothing.{need}"
+        return f"fewer than {SURE_FROM} requests decide nothing"
     if test.why == "few_effective":
-        return f"worth only {test.n_eff:.0f} independent requests (30 needed).{need}"
+        return f"worth only {test.n_eff:.0f} independent requests (30 needed)"
     least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df)
-    span = f"interval {percent(test.lower, share)} to {percent(test.upper, share)} contains {percent(share)}."
-    if test.n < least:
-        return f"even without a miss {objective.id} needs {least:,} requests; {span}{need}"
-    return f"{span}{need}"
-
-
-def _need(test: stats.ShareTest, setting: Setting) -> str:
-    """What would decide, also in runs like these where runs are the units."""
-    more, runs = test.more_requests or 0, len(setting.runs)
-    said = f"{units.about(more)} more requests"
-    if test.unit == "runs" and runs:
-        each = test.n / runs
-        said += f" (or {units.about(math.ceil(more / each))} more runs of {each:,.0f})"
-    return f" At least about {said} would decide."
+    span = f"interval {percent(test.lower, share)} to {percent(test.upper, share)} contains {percent(share)}"
+    return f"even without a miss {objective.id} needs {least:,} requests; {span}" if test.n < least else span
 
 
 def _count(objective: Objective, n: int, met: int) -> str:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 import numpy as np
+from msgspec.structs import replace
 
 from ...model import Check, Floats, Objective, Policy, Requests, TokenRule, Verdict
 from ..checks import check, missing
@@ -31,7 +32,7 @@ def rule(objective: Objective, policy: Policy, runs: Sequence[Prepared], unselec
     met, seen = _RULES[objective.id](policy, runs)
     if met:
         return check(objective, Verdict.PASS, seen, observed_text=seen)
-    return check(objective, Verdict.INCONCLUSIVE, seen, observed_text=seen, cause="evidence")
+    return replace(missing(objective, seen), observed_text=seen)
 
 
 def _load(policy: Policy, runs: Sequence[Prepared]) -> Found:
@@ -43,7 +44,7 @@ def _interaction(policy: Policy, runs: Sequence[Prepared]) -> Found:
     want = policy.workload.interaction
     whole = next((one.run.input for one in runs if one.run.streaming is False), None)
     if want in _STREAMED and whole is not None:
-        return False, f"the answers in {whole} were not streamed, {want} is"
+        return False, f"{whole} was not streamed, and {want} is; run it with streaming on"
     return _same(runs, "interaction", want, lambda said, asked: said == asked)
 
 
@@ -54,33 +55,37 @@ def _same(runs: Sequence[Prepared], fact: str, want: str | None, equal: Callable
     if any(getattr(one.run, fact) != said for one in runs):
         return False, f"the runs differ in {fact}"
     if said is None:
-        return False, f"the files do not state the {fact}; state it with --set {fact}=..."
+        return False, f"no file says the {fact}; state it: --set {fact}=..."
     by = " (stated by the caller)" if fact in runs[0].run.stated else ""
-    return equal(said, want or ""), f"{said}{by}"
+    if equal(said, want or ""):
+        return True, f"{said}{by}"
+    return False, f"the results are of {said}{by}, the policy asks for {want}; run it with {want}"
 
 
 def _runs(policy: Policy, runs: Sequence[Prepared]) -> Found:
     want = policy.evidence.runs_min or 0
     n = len(runs)
-    return n >= want, f"{n} run{'s' * (n != 1)}" + (f"; {want - n} more are needed" if n < want else "")
+    if n < want:
+        return False, f"{n} of {want} runs"
+    return True, f"{n} run{'s' * (n != 1)}"
 
 
 def _requests_per_run(policy: Policy, runs: Sequence[Prepared]) -> Found:
     want = policy.evidence.requests_per_run_min or 0
     least = min(runs, key=lambda one: one.counts.attempted)
     n = least.counts.attempted
-    return n >= want, f"{n} requests" + (
-        f" in {least.run.input}; {want} are needed" if n < want else " or more"
-    )
+    if n < want:
+        return False, f"{n:,} of {want:,} requests after warm-up in {least.run.input}"
+    return True, f"{n:,} requests or more"
 
 
 def _tool(policy: Policy, runs: Sequence[Prepared]) -> Found:
     tool, version = runs[0].run.tool, runs[0].run.tool_version
     want = policy.evidence.tool_name
     if want is not None and not fnmatchcase(tool.lower(), want.lower()):
-        return False, f"{tool}, not {want}"
+        return False, f"the results are from {tool}, the policy asks for {want}; run it with {want}"
     if policy.evidence.tool_version_required and version is None:
-        return False, f"{tool} does not write its version; state it with --set tool_version=..."
+        return False, f"{tool} does not record its version; state it: --set tool_version=..."
     return True, f"{tool} {version or '(version not stated)'}"
 
 
@@ -92,7 +97,10 @@ def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
     """
     again = repeated(runs)
     if again:
-        return False, f"{again} of {len(runs)} runs send the prompts of another run once more"
+        return (
+            False,
+            f"{again} of {len(runs)} runs send the prompts of another run; give each run its own seed",
+        )
     n = sum(one.counts.attempted for one in runs)
     texts = [one.run.prompts for one in runs]
     if all(number is not None for number in texts):
@@ -107,7 +115,8 @@ def _prompts(policy: Policy, runs: Sequence[Prepared]) -> Found:
     seen = f"{different:,} different {what}"
     if different >= min(VARIED, n):
         return n > 0, f"{seen} among {n:,} requests"
-    return False, f"only {seen} among {n:,} requests: the same prompts in a loop look like this"
+    loop = f"only {seen} among {n:,} requests, as if one set of prompts were repeated"
+    return False, f"{loop}; use more prompts and another seed for each run"
 
 
 def repeated(runs: Sequence[Prepared]) -> int:
@@ -168,11 +177,15 @@ def _lengths(policy: Policy, runs: Sequence[Prepared], *, column: str) -> Found:
         return False, "no completed request gives its length"
     mean, spread = float(lengths.mean()), float(lengths.std())
     seen = f"mean {mean:.1f}, stddev {spread:.1f} tokens"
+    what = "prompts" if column == "input_tokens" else "outputs"
+    declared = f"{mean:.1f} tokens on average (stddev {spread:.1f}), declared is"
+    benchmark = f"benchmark with {what} as declared"
     if abs(mean - want.mean) > want.tolerance * want.mean:
         shorter = column == "output_tokens" and mean < want.mean
-        return False, seen + ("; shorter outputs make E2E look good" if shorter else "; another workload")
+        but = " (shorter outputs make E2E look better than it is)" if shorter else ""
+        return False, f"{what} have {declared} {want.mean:g}{but}; {benchmark}"
     if want.stddev is not None and abs(spread - want.stddev) > want.tolerance * want.stddev:
-        return False, f"{seen}; the declared spread is {want.stddev:g}"
+        return False, f"{what} have {declared} a stddev of {want.stddev:g}; {benchmark}"
     return True, seen
 
 

@@ -72,12 +72,13 @@ def sweep(objective: Objective, setting: Setting) -> Check:
     for share in setting.policy.workload.sweep:
         group = at_share(groups, target, share)
         if group:
-            seen.append(f"{group[0].run.load} x{len(group)}")
+            seen.append(f"{len(group)} at {group[0].run.load}")
         else:
             absent.append(f"{_loads_at(target, share)[0]} ({percent(share)})")
     if absent:
-        why = f"no run at {', '.join(absent)}" + (f"; measured: {', '.join(seen)}" if seen else "")
-        return check(objective, Verdict.INCONCLUSIVE, why, observed_text=why, cause="evidence")
+        had = f", only {', '.join(seen)}" if seen else ""
+        why = f"the sweep has no run at {', '.join(absent)}{had}; run the benchmark at these loads too"
+        return replace(missing(objective, why), observed_text=why)
     text = ", ".join(seen)
     return check(objective, Verdict.PASS, text, observed_text=text)
 
@@ -112,7 +113,10 @@ def headroom(objective: Objective, setting: Setting) -> Check:
     pair = [at_share(groups, target, share) for share in objective.between]
     for group, share in zip(pair, objective.between, strict=True):
         if not group:
-            raise Unknown(f"no run at {_loads_at(target, share)[0]} ({percent(share)} of the target)")
+            load = _loads_at(target, share)[0]
+            raise Unknown(
+                f"no run at {load} ({percent(share)} of the target); run the benchmark at {load} too"
+            )
     found = _drop(objective, setting, pair)
     doubt = uncounted([one for group in pair for one in group])
     return not_believed(found, doubt) if doubt else found

@@ -213,7 +213,8 @@ def _waiting(runs: Sequence[Prepared], policy: Policy) -> list[str]:
         if bound and wait_s > OVERHEAD * bound:
             return [
                 f"requests of {run.input} waited in the client, {units.show(wait_s, units.SECONDS)} at P99"
-                f" and more than {OVERHEAD:.0%} of the TTFT bound, before they were sent; no latency has that"
+                f" and more than {OVERHEAD:.0%} of the TTFT bound, before they were sent, which is in no"
+                " latency; raise the client's cap"
             ]
     return []
 

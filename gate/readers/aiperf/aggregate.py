@@ -112,7 +112,8 @@ def decode(source: Source) -> Told:
         why = f"summarises the {number} requests of the warm-up phase, not the measurement"
         raise source.fail(why, hint="give profile_export.jsonl or its aggregate, of the run's own folder")
     told = known.told
-    return replace(told, doubts=(*told.doubts, *_doubts(known)), notes=(*told.notes, *_notes(known)))
+    doubts, notes = (*told.doubts, *_doubts(known)), (*told.notes, *_notes(known))
+    return replace(told, doubts=doubts, notes=notes, failures=known.failures)
 
 
 def _faults(doc: Doc) -> Iterator[str]:
@@ -163,7 +164,6 @@ def _doubts(known: Facts) -> Iterator[Doubt]:
 
 
 def _notes(known: Facts) -> Iterator[str]:
-    yield from tables.failure_kinds(known.failures)
     listed, counted = sum(k.count for k in known.errors or ()), known.stats.count("error_request_count") or 0
     if known.errors and listed != counted:
         yield f"error_summary lists {listed} errors, error_request_count says {counted}: the larger is used"

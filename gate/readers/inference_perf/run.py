@@ -172,6 +172,7 @@ def _aggregate(source: Source, kind: str) -> Told:
     known = {metric: summary for metric, summary in facts["stated"].items() if summary.percentiles}
     total, done = stages.whole(at(report.load_summary, "count")), report.successes
     lengths = done.output_tokens or done.output_len or {}
+    labels = report.failures.by_label or {}
     return Told(
         format=f"{NAME} {kind}",
         evidence=Aggregate(known, "linear", settled_by=_DETAIL),
@@ -180,6 +181,7 @@ def _aggregate(source: Source, kind: str) -> Told:
         lengths=ladder(_points(lengths), mean=lengths.get("mean"), low=lengths.get("min")),
         stream_with=STREAM_WITH,
         doubts=(*facts.pop("doubts", ()), *_doubts(lengths, known)),
+        failures={kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels},
         notes=tuple(_notes(report)),
         **facts,
         **facts_of(source, config, index),
@@ -213,9 +215,8 @@ def _doubts(lengths: Statistics, known: Mapping[str, Summary]) -> Iterator[Doubt
 
 
 def _notes(report: Lifecycle) -> Iterator[str]:
-    """What failed with what, and where the server and the client's tokenizer count differently."""
-    done, labels = report.successes, report.failures.by_label or {}
-    yield from tables.failure_kinds({kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels})
+    """Where the server and the client's tokenizer count differently."""
+    done = report.successes
     mine, theirs = ((stat or {}).get("mean") for stat in (done.output_len, done.output_tokens))
     yield from tables.lengths_note(theirs, mine, f"{NAME}'s tokenizer")
     if done.token_count_mismatches:

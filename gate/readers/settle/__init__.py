@@ -7,6 +7,7 @@ true. A new reader gets all of them; tests/readers/test_rules.py tries each on e
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from ..told import Told
 from . import answers, client, counting, statistics, tokens
 from .case import EVERY, Case, Marked, Rule
 
+FAILURES = 10  # kinds of failures kept apart: every one of them may be worded differently
 STREAM_ERRORS = "{} records an error inside a 200 stream as a success: such failures are in no count"
 RULES: Mapping[str, Rule] = {
     "counts": counting.counts_agree,
@@ -80,7 +82,9 @@ def _run(
 ) -> Run:
     told, rows = case.told, case.rows
     stated = {metric: s for metric, s in told.stated.items() if s.percentiles or s.mean is not None}
-    failures = tables.failure_note(rows, told.messages) if rows is not None and len(told.messages) else ()
+    failures = told.failures
+    if rows is not None and len(told.messages):
+        failures = tables.failures(rows, told.messages)
     hidden = STREAM_ERRORS.format(case.title)
     return Run(
         input=case.source.name,
@@ -103,11 +107,12 @@ def _run(
         definitions={**definitions(card, told.format), **told.definitions},
         tool_reported={m: ToolReported(s.percentiles, _method(told, m), s.mean) for m, s in stated.items()},
         doubts=tuple(dict.fromkeys(doubts)),
-        notes=tuple(dict.fromkeys((*failures, *notes))),
+        notes=tuple(dict.fromkeys((*tables.failure_kinds(failures), *notes))),
         caveats=dict.fromkeys(("error_rate", "goodput"), hidden) if told.hides_stream_errors else {},
         tokenizer=told.tokenizer,
         columns=told.columns,
         prompts=told.prompts,
+        failures=dict(Counter(failures).most_common(FAILURES)),
     )
 
 
