@@ -16,6 +16,7 @@ PLACEHOLDERS = ("load", "seed", "run", "out", "dir")
 LOOKS = 5  # STATS 9E: at 20, 40, 60, 80 and 100 % of the budget, each at alpha / 5
 CLUSTERS = 5  # from this many runs on, runs are the independent units (STATS section 9)
 CANDIDATE, BASELINE = "candidate", "baseline"
+CONFIRM = "confirm"  # the folder of the second measurement, which no later check pools with the first
 _BRACES = re.compile(r"\{([a-z_]+)\}")
 _SECRET_NAME = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd|auth|authorization)$", re.I)
 _SECRET_PART = re.compile(
@@ -55,12 +56,13 @@ class Slot(Struct, frozen=True):
     side: str
     point: Point
     seed: int  # the same on both sides, never the same twice on one
+    confirms: bool = False  # of the second measurement of a regression that failed
 
     @property
     def key(self) -> str:
         """Names the slot in the journal and on disk."""
         load = "" if self.point.target else f"-at-{self.point.text}"
-        return f"{self.side}/run-{self.round:04d}{load}"
+        return f"{f'{CONFIRM}/' * self.confirms}{self.side}/run-{self.round:04d}{load}"
 
 
 class Plan(Struct, frozen=True):
@@ -75,11 +77,17 @@ class Plan(Struct, frozen=True):
     side_by_side: bool = False
     timeout_s: float = 3600.0
     max_failures: int = 3
+    confirm: bool = False  # a regression that fails is measured once more
 
     @property
     def planned_looks(self) -> int:
         """Never more looks than rounds."""
         return max(1, min(self.looks, self.budget.runs))
+
+    @property
+    def shares(self) -> int:
+        """Into how many parts alpha is cut: each look has one, and the second measurement."""
+        return self.planned_looks + self.confirm
 
     @property
     def takes_load(self) -> bool:
@@ -128,6 +136,13 @@ def groups(plan: Plan) -> Iterator[tuple[Slot, ...]]:
             if point.target or number <= CLUSTERS:  # enough for an interval
                 seed = plan.seed + (number - 1) * len(plan.points) + place
                 yield tuple(Slot(number, side.name, point, seed) for side in plan.sides)
+
+
+def confirming(plan: Plan, rounds: int) -> Iterator[tuple[Slot, ...]]:
+    """The slots of a second measurement of as many rounds at the target, with seeds that were never used."""
+    for number in range(plan.budget.runs + 1, plan.budget.runs + rounds + 1):
+        seed = plan.seed + (number - 1) * len(plan.points)
+        yield tuple(Slot(number, side.name, plan.points[0], seed, confirms=True) for side in plan.sides)
 
 
 def fill(command: Sequence[str], slot: Slot, folder: Path) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from . import results, stopping
 from ._attempt import Attempt, Made, put_aside
 from ._process import end_orphan
 from .journal import Journal, sync_files, sync_folder
-from .plan import BASELINE, CANDIDATE, CLUSTERS, Plan, Slot, Spent, groups, look_due, used
+from .plan import BASELINE, CANDIDATE, CLUSTERS, Plan, Slot, Spent, confirming, groups, look_due, used
 from .results import How
 from .state import State, fold, same_terms
 
 FAILED_SHARE = 0.2  # of the planned rounds: a server that breaks this often is not one that was measured
-# candidate, baseline, notes, and whether it is the report that is shown
-Judge = Callable[[Sequence[Run], Sequence[Run] | None, Sequence[str], bool], Report]
+Held = tuple[Sequence[Run], Sequence[Run] | None]  # runs of the candidate and of the baseline
+# what was measured, what was measured once more, notes, and whether it is the report that is shown
+Judge = Callable[[Held, Held | None, Sequence[str], bool], Report]
 
 
 class Event(Struct, frozen=True):
@@ -93,7 +94,9 @@ class Session:
     @property
     def stopped(self) -> bool:
         """Whether nothing is left to be run."""
-        return self.state.stop is not None
+        state = self.state
+        again = not self.plan.confirm or state.confirm == 0 or state.confirmed
+        return state.stop is not None and again
 
     @property
     def finished(self) -> bool:
@@ -121,15 +124,31 @@ class Session:
                 str(self.folder),
                 "allow more --time or --requests",
             )
-        return self._judged(rounds, self._last_notes(rounds), last=True)
+        if self.plan.confirm and not self.stopped:
+            self._measure_again(rounds)
+        return self._judged(rounds, self._last_notes(rounds), last=True, again=self.state.confirm or 0)
+
+    def _measure_again(self, rounds: int) -> None:
+        """As many rounds with fresh seeds, where nothing but a regression fails. Raises InputError."""
+        if self.state.confirm is None:
+            asked = stopping.worth_confirming(self._judged(rounds))
+            self._write("confirm", rounds=rounds if asked else 0, of=asked)
+        for group in confirming(self.plan, self.state.confirm or 0):
+            self._make(group, free=True)
+        self._write("confirmed")
 
     def _last_notes(self, rounds: int) -> list[str]:
         plan, stop = self.plan, self.state.stop or {}
         looks = f"look {stop['look']} of {plan.planned_looks}" if stop.get("look") else "no planned look"
         said = [
             f"session {self.id}: {rounds} of {plan.budget.runs} rounds, judged at {looks}"
-            f" (each at alpha / {plan.planned_looks}); stopped because {stop['why']}"
+            f" (each at alpha / {plan.shares}); stopped because {stop['why']}"
         ]
+        if self.state.confirm:
+            said.append(
+                f"what failed was measured once more: {self.state.confirm} rounds with other seeds, judged"
+                f" alone at alpha / {plan.shares}; it fails where both fail, and passes where the second does"
+            )
         if self.state.failures:
             n = len(self.state.failures)
             said.append(
@@ -178,7 +197,8 @@ class Session:
                 return self._stop(1, None, f"more runs cannot settle {why}")
         if not due or report is None:
             return False
-        why = stopping.settled(report, plan.until, spread=rounds >= min(CLUSTERS, plan.budget.runs))
+        spread = rounds >= min(CLUSTERS, plan.budget.runs)
+        why = stopping.settled(report, plan.until, spread=spread, confirm=plan.confirm)
         self._write("look", number=due, rounds=rounds, settled=why, verdict=report.verdict.value)
         if why:
             return self._stop(rounds, due, why)
@@ -188,17 +208,22 @@ class Session:
         self._write("stop", rounds=rounds, look=look, why=why)
         return True
 
-    def _judged(self, rounds: int, notes: Sequence[str] = (), *, last: bool = False) -> Report:
-        held: dict[str, list[Run]] = {side.name: [] for side in self.plan.sides}
+    def _judged(
+        self, rounds: int, notes: Sequence[str] = (), *, last: bool = False, again: int = 0
+    ) -> Report:
         said: list[str] = []
-        for group in groups(self.plan):
-            if group[0].round > rounds:
-                break
-            for slot in group:
-                reading = self._reading(slot)
-                held[slot.side] += reading.runs
-                said += results.notes(reading, self.folder / self.state.done[slot.key].folder)
-        return self.judge(held[CANDIDATE], held.get(BASELINE), (*notes, *results.shared(said)), last)
+        first = self._held(takewhile(lambda group: group[0].round <= rounds, groups(self.plan)), said)
+        second = self._held(confirming(self.plan, again), said) if again else None
+        return self.judge(first, second, (*notes, *results.shared(said)), last)
+
+    def _held(self, made: Iterable[Sequence[Slot]], said: list[str]) -> Held:
+        """The runs of complete groups; what is to be said of them goes to `said`."""
+        held: dict[str, list[Run]] = {side.name: [] for side in self.plan.sides}
+        for slot in (slot for group in made for slot in group):
+            reading = self._reading(slot)
+            held[slot.side] += reading.runs
+            said += results.notes(reading, self.folder / self.state.done[slot.key].folder)
+        return held[CANDIDATE], held.get(BASELINE)
 
     def _reading(self, slot: Slot) -> Reading:
         """The runs of a complete slot, as its files say now. Raises InputError when they were changed."""
@@ -216,12 +241,19 @@ class Session:
     def _complete(self, group: Sequence[Slot]) -> bool:
         return all(slot.key in self.state.done for slot in group)
 
-    def _make(self, group: Sequence[Slot]) -> bool:
-        """Make the missing runs of a group; False when the budget ends first. Raises InputError."""
+    def _make(self, group: Sequence[Slot], *, free: bool = False) -> bool:
+        """Make the missing runs of a group; False when the budget ends first. Raises InputError.
+
+        A second measurement is `free`: it was planned beside the budget, not out of it.
+        """
         batches = [tuple(group)] if self.plan.side_by_side else [(slot,) for slot in group]
         for batch in batches:
             while not self._complete(batch):
-                if self.plan.budget.wall_s is not None and self.state.wall_s >= self.plan.budget.wall_s:
+                if (
+                    not free
+                    and self.plan.budget.wall_s is not None
+                    and self.state.wall_s >= self.plan.budget.wall_s
+                ):
                     return False
                 numbers = [self.state.attempts.get(slot.key, 0) + 1 for slot in batch]
                 attempt = Attempt(self.folder, self.plan, self.how, self._write, batch, numbers)

@@ -42,6 +42,8 @@ class State(Struct):
     requests: int = 0
     looks: int = 0  # number of the last look taken
     stop: dict[str, Any] | None = None
+    confirm: int | None = None  # rounds of the second measurement; 0: nothing asks for one
+    confirmed: bool = False  # it is complete
     reported: int | None = None  # exit code that was given
 
     def take(self, event: Mapping[str, Any]) -> None:
@@ -62,6 +64,10 @@ class State(Struct):
             self.looks = event["number"]
         elif kind == "stop":
             self.stop = dict(event)
+        elif kind == "confirm":
+            self.confirm = int(event["rounds"])
+        elif kind == "confirmed":
+            self.confirmed = True
         elif kind == "reported":
             self.reported = event["exit_code"]
 
@@ -109,7 +115,7 @@ def same_terms(
     header: Mapping[str, Any], now: Mapping[str, Any], facts: Mapping[str, Any] | None, where: str
 ) -> None:
     """Raises UsageError when the second start asks for something else, or for another build."""
-    before = header["terms"]
+    before = {"confirm": False, **header["terms"]}
     here = msgspec.json.decode(msgspec.json.encode(now))
     for name in here:
         if before.get(name) != here[name]:

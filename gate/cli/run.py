@@ -37,8 +37,8 @@ from ._shared import (
 if TYPE_CHECKING:
     from ..bench.plan import Plan
     from ..bench.results import How
-    from ..bench.session import Judge, Session
-    from ..model import Policy, Report, Run
+    from ..bench.session import Held, Judge, Session
+    from ..model import Policy, Report
 
 _RUNS = 30  # a side, where the policy names no number
 _STATED = ("tool_version", "model", "hardware")  # of --set, what a sidecar keeps
@@ -106,6 +106,11 @@ Exit codes: as check, and
 @click.option(
     "--baseline-command", metavar="COMMAND", help="Also benchmark this server, in turn: A, B, A, B."
 )
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Measure a regression that fails once more, with other seeds, before it counts.",
+)
 @click.option("--side-by-side", is_flag=True, help="Run both commands at once instead of in turn.")
 @click.option("--witness", metavar="URL", help="Read the server's metrics before and after each run.")
 @click.option("--baseline-witness", metavar="URL", help="The same for the baseline's server.")
@@ -152,9 +157,10 @@ def command(**options: Any) -> int:
 def _refuse_inside(outputs: Outputs, folder: Path) -> None:
     """Raises UsageError for an output among what the session keeps; the others say so."""
     from ..bench.journal import NAME
-    from ..bench.plan import BASELINE, CANDIDATE
+    from ..bench.plan import BASELINE, CANDIDATE, CONFIRM
 
-    own = [(folder / name).resolve() for name in (BASELINE, CANDIDATE, "failed", "logs", "witness", NAME)]
+    kept = (BASELINE, CANDIDATE, CONFIRM, "failed", "logs", "witness", NAME)
+    own = [(folder / name).resolve() for name in kept]
     inside = [one for one in outputs if any(Path(one[1]).resolve().is_relative_to(place) for place in own)]
     if inside:
         hint = f"name a file elsewhere, such as {folder / 'report.json'}"
@@ -203,7 +209,7 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         plan.check_command(base, "--baseline-command")
         side = plan.Side(plan.BASELINE, base, options["baseline_witness"], options["baseline_image"])
         sides.insert(0, side)
-    for name in ("side_by_side", "baseline_witness", "baseline_image"):
+    for name in ("side_by_side", "confirm", "baseline_witness", "baseline_image"):
         if options[name] and not base:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is about a baseline and none is run", "", "add --baseline-command")
@@ -219,6 +225,7 @@ def _asked(options: Mapping[str, Any], policy: Policy) -> tuple[Plan, How]:
         options["side_by_side"],
         _seconds(options["timeout"], "--timeout"),
         options["max_failures"],
+        options["confirm"],
     )
     stated, columns = tuple(options["stated"]), tuple(options["columns"])
     return asked, How(options["tool"], stated, needs_gaps(policy), columns, ignored(options, policy))
@@ -255,18 +262,17 @@ def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:
 
     today = date.today()
 
-    def judge(
-        candidate: Sequence[Run], base: Sequence[Run] | None, notes: Sequence[str], last: bool
-    ) -> Report:
+    def judge(first: Held, second: Held | None, notes: Sequence[str], last: bool) -> Report:
         return evaluate(
             policy,
-            candidate,
+            first[0],
             today,
-            baseline=None if base is None else Baseline(tuple(base)),
+            baseline=None if first[1] is None else Baseline(tuple(first[1])),
+            again=None if second is None else (second[0], Baseline(tuple(second[1] or ()))),
             notes=notes,
             fail_on=options["fail_on"],
             report_only=options["report_only"],
-            looks=plan.planned_looks,
+            looks=plan.shares,
             charts=what_if(last and options["html"]),
         )
 

@@ -55,6 +55,7 @@ def evaluate(
     fail_on: str = "fail",
     report_only: bool = False,
     looks: int = 1,
+    again: tuple[Sequence[Run], Baseline] | None = None,
     charts: Moved | None = None,
 ) -> Report:
     """Judge runs by a policy.
@@ -62,21 +63,17 @@ def evaluate(
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
     tighten what the policy lets through; `report_only` exits 0 and says so. `looks` is how often a
     sequence of runs is judged, planned in advance: each look gets that part of alpha (STATS section 9E).
+    `again` is a second measurement of both builds, planned as one more look: a regression that blocks and
+    fails is judged by it alone too, and fails if both fail.
     `charts` asks for the data of pictures: it is gate.advise.whatif.whatif, whose picture is one of them.
     Raises InputError for a `baseline` of another benchmark.
     """
-    prepared = [prepare(run, policy) for run in runs]
-    chosen = loads.select(prepared, policy)
-    setting = Setting(
-        policy,
-        round((1 - policy.evidence.confidence) / looks, 12),
-        objectives.family(policy),
-        chosen.runs,
-        chosen.reason,
-        prepared,
-    )
+    setting = _setting(policy, runs, looks)
+    chosen, prepared = loads.Selection(tuple(setting.runs), setting.unselected), setting.everything
     seen = validity.findings(chosen.runs, policy, baseline)
     grown, compared = regression.judge(policy, setting, baseline)
+    if again is not None:
+        grown |= regression.confirmed(grown, _setting(policy, again[0], looks), again[1])
     checks = [grown.get(one.id) or objectives.judge(one, setting) for one in policy.objectives]
     checks = validity.doubted(_coherent(policy, checks), seen.doubts, policy)
     capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
@@ -96,6 +93,13 @@ def evaluate(
         *_compared_notes(compared),
     )
     return replace(report, notes=notes, charts=_pictures(setting, runs, checks, charts) if charts else None)
+
+
+def _setting(policy: Policy, runs: Sequence[Run], looks: int) -> Setting:
+    prepared = [prepare(run, policy) for run in runs]
+    chosen = loads.select(prepared, policy)
+    alpha = round((1 - policy.evidence.confidence) / looks, 12)
+    return Setting(policy, alpha, objectives.family(policy), chosen.runs, chosen.reason, prepared)
 
 
 class _Judged(Struct, frozen=True):

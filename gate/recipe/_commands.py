@@ -49,9 +49,11 @@ def gate_command(policy: Policy, tool: Tool) -> str:
 
 def until_certain(policy: Policy) -> str:
     """The `slo-gate run` that stops as soon as the verdict is certain, instead of all runs."""
-    return (
-        f"{shlex.join(['slo-gate', 'run', *_policy(policy)])} -- bash bench.sh once {{load}} {{seed}} {{dir}}"
-    )
+    once = "bash bench.sh once {load} {seed} {dir}"
+    words = shlex.join(["slo-gate", "run", *_policy(policy)])
+    if compares(policy):  # a red is measured once more before it counts
+        words += f' ${{BASE_URL:+--baseline-command "{once} $BASE_URL" --confirm}}'
+    return f"{words} -- {once}"
 
 
 def _policy(policy: Policy) -> list[str]:

@@ -55,18 +55,23 @@ def main() -> int:
     parser.add_argument("--tau", type=float, default=0.0)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--slower", type=float, default=1.0, help="every time is this many times as long")
+    parser.add_argument(
+        "--slower-until", type=int, default=10**9, help="the last seed that --slower is about"
+    )
     parser.add_argument("--sleep", type=float, default=0.0)
     parser.add_argument("--fail-if", help="exit with 7 while this file exists, after writing half a result")
+    parser.add_argument("--fail-from", type=int, default=0, help="the first seed that --fail-if is about")
     parser.add_argument("--model", default="m")
     asked = parser.parse_args()
     print(f"simulating seed {asked.seed}", flush=True)
     time.sleep(asked.sleep)
     load = {"concurrency": asked.concurrency, "model": asked.model}
     found = rows(asked.seed, asked.requests, asked.misses, asked.phi, asked.tau, load)
+    slower = asked.slower if asked.seed <= asked.slower_until else 1.0 + 1e-6
     for row in found:
-        row |= {name: row[name] * asked.slower for name in ("ttft_s", "e2e_s")}  # type: ignore[operator]
+        row |= {name: row[name] * slower for name in ("ttft_s", "e2e_s")}  # type: ignore[operator]
     text = "".join(json.dumps(row) + "\n" for row in found)
-    if asked.fail_if and Path(asked.fail_if).exists():
+    if asked.fail_if and asked.seed >= asked.fail_from and Path(asked.fail_if).exists():
         Path(asked.out).write_text(text[: len(text) // 2], encoding="utf-8")
         print("the server is gone", file=sys.stderr)
         return 7

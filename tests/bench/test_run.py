@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Process
+from tests.conftest import ROOT, Process
 
 from .conftest import Session
 
@@ -352,6 +353,7 @@ def test_a_command_that_does_not_exist_is_an_error_of_usage(session: Session) ->
         ((), [], "no benchmark command"),
         ((), ["bench"], "where its result goes"),
         (("--side-by-side",), ["bench", "{out}"], "about a baseline"),
+        (("--confirm",), ["bench", "{out}"], "about a baseline"),
         (("--time", "10"), ["bench", "{out}"], "no unit"),
         (("--baseline-command", "a 'b"), ["bench", "{out}"], "cannot be split"),
         (("--again",), [], "no session was ever started"),
@@ -391,6 +393,96 @@ def test_an_unchanged_build_passes_against_its_baseline(session: Session) -> Non
     report = session.report("--runs", 10, "--baseline-command", base, command=command)
     assert report["verdict"] == "pass"
     assert "paired" in report["baseline"]["changes"][0]["method"]
+
+
+# A second measurement of what failed: five looks and it share alpha, so that each has a sixth.
+CONFIRM = ("--runs", 5, "--confirm")
+EASY = ("--misses", 1e-6)  # five runs decide every absolute rule
+
+
+def regressed(report: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in report["objectives"] if one["id"] == "regression.ttft.p50")
+    return found
+
+
+def test_a_red_is_measured_once_more_with_fresh_seeds_and_both_results_are_told(session: Session) -> None:
+    session.policy(REGRESSION)
+    base = " ".join(session.simulate(*EASY))
+    command = session.simulate(*EASY, "--slower", 1.4)
+    report = session.report(*CONFIRM, "--baseline-command", base, command=command)
+    assert (report["verdict"], report["exit_code"]) == ("fail", 1)
+    reason = regressed(report)["reason"]
+    assert reason.count("lower bound") == 2
+    assert "Confirmed: measured once more" in reason
+    first, (asked,) = rounds(session), session.journal("confirm")
+    assert (asked["rounds"], asked["of"]) == (first, ["regression.ttft.p50"])
+    seeds = {
+        path.parts[-2]: json.loads(path.read_text())["seed"]
+        for path in (session.folder / "confirm" / "candidate").rglob("*.slo.json")
+    }
+    assert seeds == {f"run-{number:04d}": number for number in range(6, 6 + first)}  # 1 to 5 are the budget's
+    said = " ".join(report["notes"])
+    assert "each at alpha / 6" in said
+    assert f"measured once more: {first} rounds with other seeds" in said
+    again = session.report("--again", command=[])
+    assert (again["verdict"], regressed(again)["reason"]) == ("fail", reason)
+
+
+def test_a_red_that_the_second_measurement_clears_passes_and_says_that_it_failed(session: Session) -> None:
+    session.policy(REGRESSION)
+    base = " ".join(session.simulate(*EASY))
+    command = session.simulate(*EASY, "--slower", 1.4, "--slower-until", 5)
+    report = session.report(*CONFIRM, "--baseline-command", base, command=command)
+    assert (report["verdict"], report["exit_code"]) == ("pass", 0)
+    found = regressed(report)
+    assert found["observed"] == pytest.approx(0.0, abs=1e-3)
+    assert "Not confirmed: at first it failed, +40%" in found["reason"]
+    # without the option it counts at once
+    fresh = [word if word != "session" else "second" for word in session.arguments((), [])]
+    done = subprocess.run(
+        [*fresh, "--runs", "5", "--baseline-command", base, "--", *command],
+        cwd=session.home, capture_output=True, text=True, timeout=110,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 1
+
+
+def test_an_interrupted_second_measurement_goes_on_where_it_was(session: Session) -> None:
+    session.policy(REGRESSION)
+    flag = session.home / "down"
+    flag.touch()
+    base = " ".join(session.simulate(*EASY))
+    broken = ("--fail-if", flag, "--fail-from", 7)
+    command = session.simulate(*EASY, "--slower", 1.4, *broken)
+    options = (*CONFIRM, "--max-failures", 1, "--baseline-command", base)
+    assert session.run(*options, command=command).returncode == 3
+    unfinished = session.run("--again", command=[])
+    assert (unfinished.returncode, "not finished" in unfinished.stderr) == (2, True)
+    kept = len(session.journal("end"))
+    flag.unlink()
+    report = session.report(*options, command=command)
+    assert report["exit_code"] == 1
+    made = [one["runs"][0]["key"] for one in session.journal("end")]
+    assert len(made) == len(set(made)) > kept
+    other = session.run("--runs", 5, "--baseline-command", base, command=command)
+    assert (other.returncode, "another confirm" in other.stderr) == (2, True)
+
+
+def test_only_a_red_of_regressions_alone_is_measured_again(session: Session) -> None:
+    session.policy(REGRESSION)
+    base = " ".join(session.simulate(*EASY))
+    for slower, misses, code in ((1.4, BAD, 1), (1.001, EASY, 0)):
+        session.folder = session.home / f"session-{code}"
+        command = session.simulate(*misses, "--slower", slower)
+        words = [word if word != "session" else session.folder.name for word in session.arguments((), [])]
+        done = subprocess.run(
+            [*words, *map(str, CONFIRM), "--baseline-command", base, "--", *command],
+            cwd=session.home, capture_output=True, text=True, timeout=110,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout
+        (asked,) = session.journal("confirm")
+        assert (asked["rounds"], (session.folder / "confirm").exists()) == (0, False)
 
 
 def test_side_by_side_both_commands_run_at_once(session: Session) -> None:

@@ -316,6 +316,23 @@ def test_a_spread_that_a_tool_cannot_make_is_a_note() -> None:
     assert not any("one spread" in note for note in recipe(parsed(), "vllm").notes)
 
 
+@pytest.mark.parametrize("base", ["", "http://base:8000"])
+def test_the_run_until_certain_measures_a_red_once_more_where_there_is_a_baseline(
+    base: str, tmp_path: Path
+) -> None:
+    """As bash reads the printed line: the words that slo-gate gets."""
+    line = next(line for line in script("vllm").splitlines() if "until the verdict is certain" in line)
+    seen = tmp_path / "slo-gate"
+    seen.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    seen.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BASE_URL": base}
+    shell = ["bash", "-c", line.partition("certain: ")[2]]
+    words = subprocess.run(shell, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+    once = "bash bench.sh once {load} {seed} {dir}"
+    more = ["--baseline-command", f"{once} {base}", "--confirm"] if base else []
+    assert words == ["run", "--policy", "slo.yaml", "--profile", "pr", *more, "--", *once.split()]
+
+
 def test_a_recipe_is_the_same_every_time() -> None:
     assert recipe(parsed(), "guidellm", ci="github").files == recipe(parsed(), "guidellm", ci="github").files
 

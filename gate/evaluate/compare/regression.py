@@ -7,7 +7,7 @@ same work, otherwise Welch; a band over ten stored sessions or more; fewer store
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -62,6 +62,32 @@ def judge(
         return {one.id: missing(one, fault) for one in asked}, None
     sides = choose_sides(setting.runs, baseline, policy)
     return judge_sides(sides, asked, setting), compare(setting.runs, sides, policy, setting.alpha)
+
+
+def confirmed(found: Mapping[str, Check], setting: Setting, baseline: Baseline) -> dict[str, Check]:
+    """What blocks and fails, after a second measurement that is judged alone: it fails if both fail.
+
+    Where the second passes, so does the rule, with the figures of the second; else it is undecided.
+    Raises InputError for a second measurement of another benchmark.
+    """
+    failed = [one for one in setting.policy.objectives if _blocked(found.get(one.id))]
+    if not failed:
+        return {}
+    if setting.unselected:
+        second = {one.id: missing(one, setting.unselected) for one in failed}
+    else:
+        second = judge_sides(choose_sides(setting.runs, baseline, setting.policy), failed, setting)
+    return {id_: _both(found[id_], again) for id_, again in second.items()}
+
+
+def _blocked(one: Check | None) -> bool:
+    return one is not None and one.level is Level.BLOCK and one.verdict is Verdict.FAIL
+
+
+def _both(first: Check, again: Check) -> Check:
+    if again.verdict is Verdict.FAIL:
+        return replace(first, reason=f"{first.reason} Confirmed: measured once more, {again.reason}")
+    return replace(again, reason=f"{again.reason} Not confirmed: at first it failed, {first.reason}")
 
 
 def judge_sides(sides: Sides, asked: Sequence[Objective], setting: Setting) -> dict[str, Check]:
@@ -227,8 +253,8 @@ def _tail(one: _Asked, sides: Sides) -> str:
     if sides.kind == STORED:
         said.append(
             f"This only warns: the baseline is {_sessions(len(sides.sessions[0]))}, stored, and sessions"
-            " differ by 3 to 5% with no change of the build. It blocks with --same-session (one job measured both),"
-            f" `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
+            " differ by 3 to 5% with no change of the build. It blocks with --same-session (one job measured"
+            f" both), `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
         )
     elif 0 < one.growth.runs < FEWEST:
         said.append("Fewer than three runs a side: how much runs differ is assumed, not measured.")
