@@ -67,12 +67,23 @@ def test_the_failure_in_the_readme_is_the_demo_s(slo_gate: Process) -> None:
         assert line in readme
 
 
-def test_every_page_and_every_reader_is_in_the_readme() -> None:
+def test_every_page_is_in_the_index_and_every_reader_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert "(docs/README.md)" in readme
     for page in DOCS:
-        assert f"({page.relative_to(ROOT).as_posix()})" in readme, f"README.md leads nobody to {page.name}"
+        link = f"({page.relative_to(ROOT / 'docs').as_posix()})"
+        assert page.name == "README.md" or link in index, f"docs/README.md leads nobody to {page.name}"
     for reader in READERS:
         assert f"`{reader.NAME}`" in readme, f"README.md does not say that {reader.NAME} is read"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_a_page_that_shows_a_command_says_first_where_it_comes_from(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    command = re.search(r"(?m)^\$ slo-gate |^```bash\nslo-gate ", text)
+    if command and page.name != "install.md":
+        assert "install.md)" in text[: command.start()], f"{page.name} begins with a command nobody has"
 
 
 def test_every_command_and_every_reader_is_in_the_changelog() -> None:

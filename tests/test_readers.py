@@ -19,7 +19,7 @@ from gate import readers
 from gate.errors import InputError, UsageError
 from gate.model import METRICS, Requests, Run, Status
 from gate.readers import knows
-from gate.readers.formats import definitions, formats
+from gate.readers.formats import definitions, formats, running
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT, SHARED
 
@@ -76,30 +76,47 @@ def test_every_reader_says_what_it_reads_in_cells_of_a_table(reader: readers.Rea
             assert cell
             assert cell == " ".join(cell.split())
             assert "|" not in cell
+    assert all(cell and "|" not in cell for cell in running(reader))
     assert set(definitions(reader)) <= set(METRICS)
 
 
-def formats_table() -> str:
-    """The table of docs/readers.md."""
-    lines = [
-        "| `--tool` | files | evidence | what is read | cannot be judged | traps it knows |",
-        "|---|---|---|---|---|---|",
-    ]
+def tools_index() -> str:
+    """The first table of docs/readers.md: how each tool is run and what of it is passed on."""
+    lines = ["| tool | run it with | pass to `check` |", "|---|---|---|"]
     for reader in readers.READERS:
-        lines += [f"| `{reader.NAME}` | {' | '.join(structs.astuple(one))} |" for one in formats(reader)]
+        lines.append(f"| [`{reader.NAME}`](#{reader.NAME}) | {' | '.join(running(reader))} |")
     return "\n".join(lines)
 
 
-def test_the_table_in_the_docs_is_what_the_readers_say(request: pytest.FixtureRequest) -> None:
+def tools_sections() -> str:
+    """A section a tool: its kinds of file, what each can prove, and what it gets wrong."""
+    lines: list[str] = []
+    for reader in readers.READERS:
+        flags, files = running(reader)
+        lines += [f"### {reader.NAME}", "", f"{reader.TITLE}. Run it with: {flags}. Pass: {files}."]
+        for one in formats(reader):
+            lines += ["", f"**Evidence: {one.evidence}.** {one.files}", ""]
+            lines += [f"- Read: {one.reads}", f"- Cannot be judged: {one.cannot}", f"- Traps: {one.traps}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+MADE = {"index": tools_index, "sections": tools_sections}
+
+
+@pytest.mark.parametrize("part", MADE)
+def test_what_the_docs_say_of_a_tool_is_what_its_reader_says(
+    part: str, request: pytest.FixtureRequest
+) -> None:
     path = ROOT / "docs" / "readers.md"
-    begin, end = "<!-- made from each reader's formats.yaml -->\n", "\n<!-- end -->"
+    begin, end = f"<!-- {part}: made from each reader's formats.yaml -->\n", "\n<!-- end -->"
     before, _, rest = path.read_text(encoding="utf-8").partition(begin)
-    table, found, after = rest.partition(end)
+    made, found, after = rest.partition(end)
     assert found
     if request.config.getoption("--update-golden"):
-        path.write_text(f"{before}{begin}{formats_table()}{end}{after}", encoding="utf-8")
+        path.write_text(f"{before}{begin}{MADE[part]()}{end}{after}", encoding="utf-8")
         return
-    assert table == formats_table(), "run pytest tests/test_readers.py --update-golden"
+    assert made == MADE[part](), "run pytest tests/test_readers.py --update-golden"
 
 
 def test_a_start_imports_the_cards_of_the_readers_and_nothing_that_reads() -> None:

@@ -32,12 +32,13 @@ def _json(readers: Sequence[Reader]) -> str:
 
     from msgspec import to_builtins
 
-    from ..readers.formats import definitions, formats
+    from ..readers.formats import definitions, formats, running
 
     tools = [
         {
             "name": reader.NAME,
             "title": reader.TITLE,
+            **dict(zip(("run_with", "pass_on"), running(reader), strict=True)),
             "formats": to_builtins(formats(reader)),
             "definitions": dict(definitions(reader)),
             "side_files": dict(reader.SIDE_FILES),
@@ -50,13 +51,15 @@ def _json(readers: Sequence[Reader]) -> str:
 def _text(readers: Sequence[Reader]) -> Iterator[str]:
     from ..emit.layout import prose
     from ..model import METRICS
-    from ..readers.formats import definitions, formats
+    from ..readers.formats import definitions, formats, running
 
     width = max(60, columns())
     for number, reader in enumerate(readers):
         if number:
             yield ""
         yield from prose(reader.TITLE, width, f"{reader.NAME}  ")
+        for lead, text in zip(("run with", "pass"), running(reader), strict=True):
+            yield from prose(_plain(text), width, f"  {lead:17}")
         for one in formats(reader):
             yield from prose(f"{_plain(one.files)}: {one.evidence}", width, "  ")
             yield from prose(_plain(one.reads), width, "    reads          ")

@@ -23,6 +23,8 @@ class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A reader's formats.yaml."""
 
+    run_with: str  # the flags of the tool that make it write what can be judged best
+    pass_on: str  # the file or folder to give to `check`
     definitions: dict[str, str]
     formats: tuple[Format, ...]
     definitions_of: dict[str, dict[str, str]] = {}  # Told.format -> those of a format whose own differ
@@ -38,6 +40,12 @@ def _page(package: str) -> _Page:
 def formats(reader: object) -> tuple[Format, ...]:
     """The kinds of file of a reader's formats.yaml. Raises FileNotFoundError where it has none."""
     return _page(str(reader.__name__)).formats  # type: ignore[attr-defined]
+
+
+def running(reader: object) -> tuple[str, str]:
+    """The flags of a reader's tool that give the best evidence, and what `check` is given. Raises like `formats`."""
+    page = _page(str(reader.__name__))  # type: ignore[attr-defined]
+    return page.run_with, page.pass_on
 
 
 def definitions(reader: object, of: str = "") -> Mapping[str, str]:
