@@ -15,6 +15,7 @@ from gate.cli import COMMANDS, cli
 from gate.errors import Exit
 from gate.readers import READERS
 from tests.conftest import ROOT, Process
+from tests.synth.test_docs import commands, shows
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *DOCS]
@@ -157,6 +158,25 @@ def test_every_exit_code_is_in_the_readme_the_docs_and_the_help() -> None:
             int(c) for c in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)
         }
     assert {int(code) for code in Exit} <= {int(c) for c in re.findall(r"^  (\d+) ", help_text, re.MULTILINE)}
+
+
+def test_every_message_in_troubleshooting_is_printed_with_the_exit_code_of_its_part(
+    slo_gate: Process, tmp_path: Path
+) -> None:
+    ran = 0
+    parts = re.split(r"(?m)^## (?=Exit )", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"))
+    for part in parts:
+        exits = re.match(r"Exit (\d+)", part)
+        for words, shown in commands(part):
+            if words[0] == "cat":
+                (tmp_path / words[1]).write_text("\n".join(shown) + "\n", encoding="utf-8")
+                continue
+            done = slo_gate(*words[1:])
+            printed = (done.stdout + done.stderr).splitlines()
+            assert shows(shown, printed), f"{words} prints:\n{done.stdout}{done.stderr}"
+            assert done.returncode == int(exits[1] if exits else Exit.PASS), words
+            ran += 1
+    assert ran >= 20
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -83,8 +83,7 @@ def test_every_reader_says_what_it_reads_in_cells_of_a_table(reader: readers.Rea
 def tools_index() -> str:
     """The first table of docs/readers.md: how each tool is run and what of it is passed on."""
     lines = ["| tool | run it with | pass to `check` |", "|---|---|---|"]
-    for reader in readers.READERS:
-        lines.append(f"| [`{reader.NAME}`](#{reader.NAME}) | {' | '.join(running(reader))} |")
+    lines += [f"| [`{one.NAME}`](#{one.NAME}) | {' | '.join(running(one))} |" for one in readers.READERS]
     return "\n".join(lines)
 
 

@@ -43,7 +43,7 @@ def formats(reader: object) -> tuple[Format, ...]:
 
 
 def running(reader: object) -> tuple[str, str]:
-    """The flags of a reader's tool that give the best evidence, and what `check` is given. Raises like `formats`."""
+    """The flags of a reader's tool that give the best evidence, and what to pass. Raises like `formats`."""
     page = _page(str(reader.__name__))  # type: ignore[attr-defined]
     return page.run_with, page.pass_on
 

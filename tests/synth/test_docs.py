@@ -15,9 +15,10 @@ PAGES = [ROOT / "docs" / name for name in ("whatif.md", "tail-exercise.md")]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def commands(page: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """(words, lines shown) of every `$ ` line in the console blocks of a page."""
-    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+def commands(page: Path | str) -> Iterator[tuple[list[str], list[str]]]:
+    """(words, lines shown) of every `$ ` line in the console blocks of a page, or of its text."""
+    text = page.read_text(encoding="utf-8") if isinstance(page, Path) else page
+    for block in BLOCK.findall(text):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             line, *shown = part.rstrip("\n").split("\n")
             yield shlex.split(line), shown
