@@ -47,6 +47,11 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
     metavar="TEXT",
     help="The job it is about; each has a comment. Default: the CI system's word.",
 )
+@click.option(
+    "--join", is_flag=False, flag_value="", metavar="[NAME]",
+    help="A row in one comment that all jobs with this --key share. NAME: what the row is called, by default"
+    " policy, model, hardware and load.",
+)  # fmt: skip
 @click.option("--check-run", is_flag=True, help="Also make a check run of the commit (GitHub).")
 @click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
 @click.option(
@@ -90,16 +95,26 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
     if options["mode"] == "never":
         return None
     from .. import publish
-    from ..model import Verdict
+    from ..model import Report, Verdict
 
     about, green = _about(report), getattr(report, "verdict", None) == Verdict.PASS
-    post = publish.Post(markdown, _job(options), options["key"], about.path, about.name, about.profile, green)
+    named = None if options["join"] is None else _row_name(report, options["join"])
+    word = report.verdict.name if isinstance(report, Report) else "ERROR"
+    post = publish.Post(
+        *(markdown, _job(options), options["key"], about.path, about.name, about.profile, green, word, named)
+    )
     try:
         here, forge = publish.place(os.environ, options["pr"], options["timeout"])
         return publish.publish(post, here, forge, options["mode"])
     except publish.PublishError as error:
         _warn("no comment was written", error, options["step_summary"])
         return None
+
+
+def _row_name(report: AnyReport, name: str) -> str:
+    from ..emit import format as words, markdown
+
+    return words.markdown(name) if name else markdown.subject(report)
 
 
 def _about(report: AnyReport) -> PolicyName:

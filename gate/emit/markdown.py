@@ -29,6 +29,19 @@ def emit(report: AnyReport) -> str:
     return text if len(text) <= LIMIT else _render(report, brief=True)
 
 
+def subject(report: AnyReport) -> str:
+    """Which benchmark it is, for a row among others: policy, model, hardware and load of the judged runs."""
+    if isinstance(report, ErrorReport):
+        return f.markdown((report.policy and (report.policy.name or report.policy.path)) or "a policy")
+    profile = f" ({report.policy.profile})" if report.policy.profile else ""
+    judged = [run for run in report.runs if run.at_target] or report.runs
+    facts = [
+        {str(one) for run in judged if (one := getattr(run, name))} for name in ("model", "hardware", "load")
+    ]
+    measured = ", ".join(" and ".join(sorted(known)) for known in facts if 0 < len(known) < 3)
+    return f.markdown(f"{report.policy.name}{profile}{': ' * bool(measured)}{measured}")
+
+
 def _render(report: Report, *, brief: bool) -> str:
     most = _BRIEF if brief else len(report.checks) + len(report.notes)
     return _rendered(

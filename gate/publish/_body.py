@@ -15,9 +15,10 @@ BYTES = 262_144
 SMALLER = (CHARACTERS, 30_000, 8_000, 0)  # tried in turn where a server takes less than it says
 NONE = "none"  # name of a policy that could not be loaded
 
-_HASH = "[0-9a-f]{16}"
+SHORT_HASH = "[0-9a-f]{16}"
 _MARKER = re.compile(
-    rf"<!-- slo-gate:comment job=({_HASH}) policy=({_HASH}) profile=({_HASH}) name=({_HASH}|{NONE}) -->"
+    rf"<!-- slo-gate:comment job=({SHORT_HASH}) policy=({SHORT_HASH}) profile=({SHORT_HASH})"
+    rf" name=({SHORT_HASH}|{NONE}) -->"
 )
 _SHORTENED = "**Shortened to fit a comment: {}.** The JSON report has all."
 
@@ -43,10 +44,10 @@ class Marker(Struct, frozen=True):
 def marker(post: Post) -> Marker:
     """The marker of a post."""
     return Marker(
-        _hash(f"{post.job}\0{post.key}"),
-        _hash(post.policy),
-        _hash(post.profile or ""),
-        NONE if post.name is None else _hash(post.name),
+        digest(f"{post.job}\0{post.key}"),
+        digest(post.policy),
+        digest(post.profile or ""),
+        NONE if post.name is None else digest(post.name),
     )
 
 
@@ -56,11 +57,12 @@ def marker_of(body: str) -> Marker | None:
     return Marker(*found.groups()) if found else None
 
 
-def _hash(text: str) -> str:
+def digest(text: str) -> str:
+    """Of a name, so that it can stand in a hidden marker."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-NO_PROFILE = _hash("")
+NO_PROFILE = digest("")
 
 
 def compose(mark: Marker, markdown: str, place: Place, most: int) -> str:

@@ -48,6 +48,8 @@ class Post(Struct, frozen=True):
     name: str | None  # of the policy; None for an error that could not load it
     profile: str | None
     green: bool
+    verdict: str = ""  # in a word: of a comment that several jobs share
+    leg: str | None = None  # the name of its row there, inert; None for a comment of its own
 
 
 class Outcome(Struct, frozen=True):

@@ -20,9 +20,8 @@ from tests.emit.reports import (
     warning,
 )
 from tests.publish.forges import SHA, FakeGitHub, reply, times
-from tests.publish.test_comment import Comment, comment, github
+from tests.publish.conftest import Comment
 
-__all__ = ["comment", "github"]  # fixtures
 ALONE = ("--check-run", "--mode", "never")
 
 
