@@ -146,6 +146,8 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     """Step summary, comment and check run; their addresses, where there are any."""
     words = ["comment", f"--report={report}", "--step-summary", f"--mode={mode}", f"--job={this_job()}"]
     words += [f"--key={given('comment-key')}", f"--pr={given('pr-number') or 'auto'}"]
+    if (join := given("comment-join")) not in ("", "false"):
+        words.append("--join" if join == "true" else f"--join={join}")
     words += ["--check-run"] if BOOLEANS.get(given("check-run")) else []
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:

@@ -19,8 +19,8 @@ from tests.emit.reports import (
     passing,
     warning,
 )
-from tests.publish.forges import SHA, FakeGitHub, reply, times
 from tests.publish.conftest import Comment
+from tests.publish.forges import SHA, FakeGitHub, reply, times
 
 ALONE = ("--check-run", "--mode", "never")
 
