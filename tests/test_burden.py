@@ -118,7 +118,7 @@ def test_a_report_names_what_lean_is_worth_where_it_decided() -> None:
     (note,) = [text for text in notes if text.startswith("undecided: lean")]
     assert "lets ttft.p99 through on the observed value alone" in note
     assert "exactly on its bound in about 60% of benchmarks" in note
-    assert "twice the misses allowed in about 25% (docs/statistics.md)" in note
+    assert "twice the misses allowed in about 25% (`slo-gate explain undecided`)" in note
 
 
 def test_a_report_says_that_lean_lacks_requests() -> None:

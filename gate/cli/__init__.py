@@ -16,6 +16,7 @@ import click
 
 from .. import __version__, disk
 from ..errors import Exit, GateError, UsageError
+from ._groups import Helpful
 from ._lines import complain
 
 COMMANDS = (
@@ -23,6 +24,7 @@ COMMANDS = (
     "comment",
     "compare",
     "completion",
+    "explain",
     "init",
     "inspect",
     "plan",
@@ -37,7 +39,7 @@ COMMANDS = (
 _REPORTING = ("check", "run")  # those that write reports to files
 
 
-class Commands(click.Group):
+class Commands(Helpful):
     """Imports the module of a command when it is asked for, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -45,7 +47,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command of that name; None lets click say what is near."""
+        """The command of that name; None where there is none."""
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f".{name}", __name__).command
@@ -75,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except click.ClickException as error:
         _leave_no_stale_report(arguments, error)
-        complain(error.format_message(), _context_of(error), "see slo-gate --help")
+        complain(error.format_message(), _context_of(error), _help_of(error))
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -102,7 +104,7 @@ def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException
     command = cli.get_command(click.Context(cli), words[at]) if at is not None else None
     if at is None or command is None:
         return
-    said = UsageError(error.format_message(), _context_of(error), "see slo-gate --help")
+    said = UsageError(error.format_message(), _context_of(error), _help_of(error))
     options, inputs = stated_options(command, words[at + 1 :])
     outputs = stated_outputs(options)
     with suppress(UsageError):
@@ -119,6 +121,10 @@ def _bug(error: Exception) -> int:
     hint = "run again with --debug and report the traceback"
     complain(f"internal error: {type(error).__name__}: {error}", "", hint)
     return Exit.BUG
+
+
+def _help_of(error: click.ClickException) -> str:
+    return f"see `{_context_of(error) or 'slo-gate'} --help`"
 
 
 def _context_of(error: click.ClickException) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from ..readers import Watch
 
-LONG = 200 << 20  # bytes: about a second of reading; below, a bar would only flash
+AFTER_S = 1.0  # of reading; a bar before that would only flash
+LARGE = 200 << 20  # bytes: surely as long, and decoding one file of them leaves a thread no time to draw
 
 
 @contextmanager
@@ -22,20 +23,38 @@ def progress() -> Iterator[Watch | None]:
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
+    from threading import Timer
+
     shown: list[Progress] = []
+    read, whole = [0], [0]
 
     def begin(total: int) -> Callable[[int], None]:
-        if total < LONG:
-            return lambda read: None
-        bar = _bar()
-        shown.append(bar)
-        bar.start()
-        task = bar.add_task("reading", total=total)
-        return lambda read: bar.advance(task, read)
+        whole[0] = total
+        if total >= LARGE:
+            show()
+        return advance
 
+    def advance(size: int) -> None:
+        read[0] += size
+        for bar in shown:
+            bar.update(bar.task_ids[0], completed=read[0])
+
+    def show() -> None:
+        if shown:
+            return
+        bar = _bar()
+        bar.add_task("reading", total=whole[0] or None, completed=read[0])
+        bar.start()  # it draws itself from then on, however long one file takes
+        shown.append(bar)
+
+    timer = Timer(AFTER_S, show)
+    timer.daemon = True
+    timer.start()
     try:
         yield begin
     finally:
+        timer.cancel()
+        timer.join()
         for bar in shown:
             bar.stop()
 
@@ -48,9 +67,10 @@ def _bar() -> Progress:
         Progress,
         TaskProgressColumn,
         TextColumn,
+        TimeElapsedColumn as Elapsed,
         TimeRemainingColumn as Remaining,
         TransferSpeedColumn as Rate,
     )
 
-    columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), Rate(), Remaining())
+    columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), Rate(), Elapsed(), Remaining())
     return Progress(*columns, console=Console(stderr=True), transient=True)

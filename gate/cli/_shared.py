@@ -14,6 +14,7 @@ import click
 
 from .. import disk
 from ..errors import Exit, GateError, InputError, UsageError
+from ._completing import completed, presets, profiles, tools
 from ._lines import tell
 from ._place import placed, policy_name, subject
 
@@ -83,18 +84,32 @@ policy_options = _together(  # read by `chosen_policy`
         "policy_path",
         type=named,
         metavar="FILE",
-        help="The policy. Default: slo.yaml and kin.",
+        help="The policy. Default: slo.yaml, .slo-gate.yaml or .github/slo.yaml.",
     ),
     click.option("--policy-from", default="head", metavar="head|base|COMMIT", help=_FROM),
-    click.option("--preset", metavar="NAME", help="Use an embedded policy instead of a file."),
-    click.option("--profile", metavar="NAME", help="Use this profile of the policy."),
+    click.option(
+        "--preset",
+        metavar="NAME",
+        shell_complete=completed(presets),
+        help="Use an embedded policy instead of a file (slo-gate policy presets).",
+    ),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=completed(profiles),
+        help="Use this profile of the policy, not its default_profile; none: the policy as it stands.",
+    ),
 )
+_STATE = "State what the files do not: tool_version, model, hardware, interaction, concurrency, request_rate."
 _IGNORE = "Leave out files of this name or path, results and baselines alike; the report says which."
 reading_options = _together(  # read by `read_results`
-    click.option("--tool", metavar="NAME", help="Force a reader instead of recognising the file."),
     click.option(
-        "--set", "stated", multiple=True, metavar="KEY=VALUE", help="State a fact the files cannot hold."
+        "--tool",
+        metavar="NAME",
+        shell_complete=completed(tools),
+        help="Force a reader instead of recognising the file.",
     ),
+    click.option("--set", "stated", multiple=True, metavar="KEY=VALUE", help=_STATE),
     click.option(
         "--map",
         "columns",
@@ -158,7 +173,7 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
         return revision.policy(options["profile"])
     if options["preset"]:
         return placed(policy.preset(options["preset"], profile=options["profile"]), "")
-    path = options["policy_path"] or policy.find()
+    path = options["policy_path"] or policy.find(results=options.get("results") or ())
     return placed(policy.load(path, profile=options["profile"]), path)
 
 

@@ -41,9 +41,9 @@ Exit codes:
   1   a blocking objective failed
   2   usage or policy error
   3   result file missing, unreadable, unsupported or self-contradictory
-  4   inconclusive, and that blocks
+  4   inconclusive, and the policy blocks on it
   5   warn, with --fail-on warn
-  70  a bug of ours; never 1"""
+  70  a bug in slo-gate; never 1"""
 
 
 _GROWTH = (
@@ -70,7 +70,7 @@ _GROWTH = (
     type=click.Choice(("generic", "gitlab", "github", "buildkite", "surefire")),
     default="generic",
     show_default=True,
-    help="Which reader the JUnit XML is for (docs/reports.md).",
+    help="CI system that will read the JUnit XML.",
 )
 @click.option("--junit-timestamp", metavar="TIME", help="When it was measured, ISO 8601, for the JUnit XML.")
 @length_options
@@ -118,7 +118,7 @@ def _judge(options: dict[str, Any]) -> Report:
     with progress() as watch:
         reading = read_results(
             options,
-            "slo-gate check results.json --policy slo.yaml",
+            "name one: `slo-gate check RESULTS`",
             policy,
             gaps=gaps,
             gaps_up_to=_GAPS_UP_TO if options["html"] else 0,

@@ -86,7 +86,7 @@ def _load(path: str) -> AnyReport:
         with disk.opened(path) as file:
             data = file.read(saved.MOST_BYTES + 1)  # one byte more shows that it is too large
     except OSError as error:
-        hint = "write it with `slo-gate check --json FILE`"
+        hint = "write it with `slo-gate check RESULTS --json FILE`"
         raise InputError(f"cannot be read: {error.strerror or error}", path, hint) from None
     return saved.load(data, path)
 

@@ -20,7 +20,7 @@ def command(**options: Any) -> int:
     from ..emit import inspection, json_
     from ..evaluate import inspect_runs
 
-    reading = read_results(options, "slo-gate inspect results.json", gaps=True)
+    reading = read_results(options, "name one: `slo-gate inspect RESULTS`", gaps=True)
     found = inspect_runs(reading.runs)
     if options["as_json"]:
         click.echo(json_.inspections(found), nl=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, GateError, UsageError
+from ._groups import Helpful
 from ._lines import complain, show
 from ._shared import as_json, chosen_policy, named, policy_options
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # faults of one file
 
 
-@click.group(name="policy")
+@click.group(name="policy", cls=Helpful)
 def command() -> None:
     """Check and show policies."""
 
@@ -64,6 +65,29 @@ def _validated(file: str) -> str:
     named = f", profiles {', '.join(profiles)}" if profiles else ""
     named += f", default {found[None].default_profile}" if found[None].default_profile else ""
     return f"{len(found[None].objectives)} objectives{named}"
+
+
+@command.command(name="presets")
+def policy_presets() -> int:
+    """List the embedded policies: what each is for, and its bounds at P99."""
+    from .. import policy
+    from ..model import Kind
+    from ..units import show as shown
+
+    for name in policy.PRESETS:
+        about = policy.preset_text(name).partition("\n")[0].lstrip("# ").rstrip(".")
+        bounds = [
+            f"{one.metric.upper()} {shown(one.bound, one.unit)}"
+            for one in policy.preset(name).objectives
+            if one.statistic == "p99" and one.kind is Kind.LATENCY
+        ]
+        show(f"{name}: {', '.join(bounds)}", f"    {about}")
+    show(
+        "",
+        "judge by one: `slo-gate check RESULTS --preset chat`",
+        "read one: `slo-gate policy show --preset chat`",
+    )
+    return Exit.PASS
 
 
 @command.command(name="show")

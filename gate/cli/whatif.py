@@ -37,7 +37,7 @@ def command(**options: Any) -> int:
 
     ranges = {name: _span(options[name], name) for name in REQUEST_METRICS if options[name]}
     policy = chosen_policy(options)
-    reading = read_results(options, "slo-gate whatif results.json --policy slo.yaml", policy)
+    reading = read_results(options, "name one: `slo-gate whatif RESULTS`", policy)
     found = whatif(policy, reading.runs, ranges)
     if options["json"]:
         click.echo(advice_json(found))

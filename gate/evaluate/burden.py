@@ -36,7 +36,7 @@ def burden_notes(checks: Sequence[Check], policy: Policy) -> list[str]:
         notes.append(
             f"undecided: lean lets {', '.join(lets)} through on the observed value alone, which also passes a"
             f" deployment exactly on its bound in about {LEAN_ON_THE_BOUND:.0%} of benchmarks, and one with"
-            f" twice the misses allowed in about {LEAN_AT_TWICE:.0%} (docs/statistics.md)"
+            f" twice the misses allowed in about {LEAN_AT_TWICE:.0%} (`slo-gate explain undecided`)"
         )
     if few := [f"{one.id} has {one.requests or 0}" for one in open_ones if not _enough(one)]:
         notes.append(f"undecided: lean takes {SURE_FROM} attempted requests or more; {', '.join(few)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from msgspec.structs import replace
 
@@ -44,7 +45,7 @@ PRESETS = (
     *("mlperf-llama3.1-405b-interactive", "mlperf-llama3.1-405b-server"),
     *("mlperf-llama3.1-8b-interactive", "mlperf-llama3.1-8b-server", "mlperf-mixtral-8x7b-server"),
 )
-_START = "write one with `slo-gate init --for chat`, or use `--preset chat`"
+_START = "write one with `slo-gate init --for chat`, or take a preset: `slo-gate check RESULTS --preset chat`"
 
 
 def load(path: str, *, profile: str | None = None) -> Policy:
@@ -140,11 +141,15 @@ def growth(limit: str, metrics: Sequence[str]) -> Policy:
     return _growth.noted(policy, limit, metrics)
 
 
-def find(folder: str = ".") -> str:
-    """The policy file of a folder. Raises PolicyError where there is none."""
+def find(folder: str = ".", results: Sequence[str] = ()) -> str:
+    """The policy file of a folder. Raises PolicyError where there is none: `results` may start one."""
     for name in NAMES:
         path = Path(folder) / name
         if path.is_symlink() or is_there(path):  # also what cannot be read: another one must not stand in
             return str(path)
     where = "" if folder == "." else folder
-    raise PolicyError(f"no policy found: no {', '.join(NAMES)}", where, _START)
+    hint, there = _START, [quote(one) for one in results if one != "-" and Path(one).exists()]
+    if there:
+        made = " ".join(f"--from {one}" for one in there)
+        hint = hint.replace("--for chat", f"--for chat {made}").replace("RESULTS", " ".join(there))
+    raise PolicyError(f"no policy found: no {', '.join(NAMES)}", where, hint)

@@ -37,8 +37,8 @@ def text(limit: str, metrics: Sequence[str]) -> str:
 def noted(policy: Policy, limit: str, metrics: Sequence[str]) -> Policy:
     """The policy with what a reader of the report should know of it."""
     notes = [
-        f"no policy was given: the built-in one of --max-growth {limit} allows that growth of P50 and P90 (P99"
-        " is shown), and 1% failed requests",
+        f"no policy was given: the built-in one of --max-growth {limit} allows that growth of P50 and P90"
+        " (P99 is shown), and 1% failed requests",
         "goodput is not judged: without a bound nothing says what a good request is",
         "--max-growth compares baseline and results as measured in one session, as --same-session states;"
         " sessions differ by 3 to 5% with no change of the build",

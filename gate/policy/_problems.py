@@ -74,7 +74,7 @@ class Problems(Struct):
             rest = f"{len(problems) - _SHOWN} more" if len(problems) <= _MOST else "more"
             lines.append(f"{self.path}: and {rest}")
         number = f"{_MOST} problems or more" if len(problems) > _MOST else f"{len(problems)} problems"
-        hint = f"{number} in one file; docs/policy.md describes every key"
+        hint = f"{number} in one file; `slo-gate schema policy` describes every key"
         raise PolicyError("\n".join(lines), self._where(first), hint)
 
     def _where(self, problem: Problem) -> str:

@@ -15,7 +15,7 @@ from ._nouns import Comment, Environment, Place, PublishError
 _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 _DENIED = (
     "the token may not comment: the job needs `permissions: pull-requests: write`, and a pull request from a "
-    "fork the two workflows of docs/ci/forks.md"
+    "fork two workflows: https://github.com/your-org/slo-gate/blob/main/docs/ci/forks.md"
 )
 _NO_PR = "name it with --pr NUMBER, or run on pull_request or workflow_run"
 

@@ -304,7 +304,7 @@ _UNKNOWN = {
 }
 _CANDIDATES = (
     "pass the file the tool saved, force a reader with --tool ({}), "
-    "or write the generic format (docs/readers.md)"
+    "or write the generic format (`slo-gate tools generic`)"
 )
 
 

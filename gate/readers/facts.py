@@ -12,7 +12,7 @@ from ..errors import InputError, UsageError
 from ..model import Load, Run
 
 _FACTS = ("tool_version", "model", "hardware", "interaction")
-KEYS = (*_FACTS, "concurrency", "request_rate")
+KEYS = (*_FACTS, "concurrency", "request_rate")  # `slo-gate explain set` says what each is
 
 
 def parse(items: Iterable[str]) -> dict[str, str]:
@@ -22,12 +22,14 @@ def parse(items: Iterable[str]) -> dict[str, str]:
         key, equals, value = item.partition("=")
         key, value = key.strip(), value.strip()
         if not equals or not value:
-            raise UsageError("expected key=value", f"--set {item}", f"keys: {', '.join(KEYS)}")
+            raise UsageError(
+                "expected key=value", f"--set {item}", f"one of {', '.join(KEYS)}: `slo-gate explain set`"
+            )
         if key not in KEYS:
             from difflib import get_close_matches  # only when something is wrong: costs start-up time
 
             near = get_close_matches(key, KEYS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"keys: {', '.join(KEYS)}"
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(KEYS)}: `slo-gate explain set`"
             raise UsageError(f'unknown key "{key}"', f"--set {item}", hint)
         if key in stated and stated[key] != value:
             raise UsageError(f"{key} is set twice", f"--set {item}", "state each fact once")
@@ -51,7 +53,7 @@ def columns(items: Iterable[str], known: Iterable[str]) -> dict[str, str]:
             raise UsageError(
                 f'"{ours}" is no column of the generic format',
                 where,
-                "ours stand on the left: e2e_ms, ttft_ms, output_tokens, ... (docs/readers.md#generic)",
+                "ours come first: e2e_ms, ttft_ms, output_tokens, ... (`slo-gate tools generic`)",
             )
         if found.get(ours, theirs) != theirs or theirs in [t for o, t in found.items() if o != ours]:
             raise UsageError("a column is mapped twice", where, "map each column once")

@@ -23,6 +23,7 @@ LEAST_CHUNK = 16  # prompt tokens a step takes however many decode
 WHOLE = 8192  # prompt tokens of a step without chunks
 SLOTS = 64  # sequences in the batch
 NOISE = 0.03  # stddev of the log of a step's time
+SEND_NS = 1_000  # a client sends one request after another: no two of them start at once
 FAIL_NS = 5_000_000  # how long an HTTP 500 takes
 
 
@@ -112,7 +113,8 @@ class _Run:
             if self.limit is not None and self._in_flight() >= self.limit:
                 return
             request = self.unsent.popleft()
-            request.start_ns = self.sent_ns = max(request.scheduled_ns, self.freed_ns, self.sent_ns)
+            request.start_ns = max(request.scheduled_ns, self.freed_ns, self.sent_ns)
+            self.sent_ns = request.start_ns + SEND_NS
             (self.failing if request.failing else self.waiting).append(request)
             self._end_failing()
 
@@ -182,7 +184,7 @@ def _trace(setting: Setting, requests: list[_Request]) -> Trace:
         setting,
         starts - starts[0],
         np.zeros_like(starts) if closed else starts - scheduled,
-        np.where(failed, 0, prefill - starts),
+        np.where(failed, 0, np.maximum(prefill - starts, 0)),
         np.array([request.input for request in requests], np.int64),
         failed,
         tokens - np.repeat(starts, lengths),

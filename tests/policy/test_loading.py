@@ -181,6 +181,7 @@ def test_sections_other_than_objectives_are_kept() -> None:
         "tool_name": None,
         "warmup": "auto",
         "attempted": None,
+        "ignore": (),
     }
     (waiver,) = loaded.waivers
     assert (waiver.objective, waiver.until, waiver.owner, waiver.line) == (
@@ -515,7 +516,7 @@ def test_a_missing_policy_is_refused_with_the_way_out(tmp_path: Path) -> None:
         with pytest.raises(PolicyError) as error:
             attempt()
         assert "`slo-gate init --for chat`" in error.value.hint
-        assert "`--preset chat`" in error.value.hint
+        assert "`slo-gate check RESULTS --preset chat`" in error.value.hint
         assert error.value.exit is Exit.USAGE
 
 

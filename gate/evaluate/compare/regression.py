@@ -254,7 +254,7 @@ def _tail(one: _Asked, sides: Sides) -> str:
         said.append(
             f"This only warns: the baseline is {_sessions(len(sides.sessions[0]))}, stored, and sessions"
             " differ by 3 to 5% with no change of the build. It blocks with --same-session (one job measured"
-            f" both), `slo-gate run --baseline-command` (which does), or {BAND_FROM} stored sessions."
+            f" both), `slo-gate run --baseline-command COMMAND`, or {BAND_FROM} stored sessions."
         )
     elif 0 < one.growth.runs < FEWEST:
         said.append("Fewer than three runs a side: how much runs differ is assumed, not measured.")

@@ -40,7 +40,7 @@ _SYNONYMS = {
     "itls": "itl_s",
 }
 _NO_GAPS = np.empty(0)
-_DOC = "see docs/readers.md#generic for the columns"
+_DOC = "`slo-gate tools generic` lists the columns"
 
 
 class _Rows(Struct, frozen=True, eq=False):
