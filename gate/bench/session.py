@@ -277,7 +277,7 @@ class Session:
             f"the benchmark failed {often}, the last time because {bad.problem};"
             f" {len(self.state.done)} complete runs are kept",
             str(bad.log),
-            "read the log, mend it, and start the same command again: it goes on where it stopped",
+            "read the log, fix it, and start the same command again: it goes on where it stopped",
         )
 
     def _twins(self, attempt: Attempt) -> None:

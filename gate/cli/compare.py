@@ -76,7 +76,7 @@ def _text(found: Sequence[Comparison], notes: Sequence[str]) -> Iterator[str]:
 
 def _weight(one: Comparison) -> str:
     known = {"same session": "of one session", "stored sessions": f"{one.sessions} stored sessions"}
-    return known.get(one.kind, "stored: sessions differ by 3 to 5 % anyway")
+    return known.get(one.kind, "stored: sessions differ by 3 to 5% with no change of the build")
 
 
 def _table(changes: Sequence[Change]) -> Iterator[str]:

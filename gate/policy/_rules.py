@@ -74,7 +74,7 @@ def _means(promises: Sequence[Objective]) -> Broken:
     tails = {o.metric for o in promises if o.kind is Kind.LATENCY and (o.share or 0) >= 0.99}
     for o in promises:
         if o.kind is Kind.MEAN and o.metric not in tails:
-            message = f"{o.id} stands without the P99 of {o.metric}: a mean hides its tail"
+            message = f"{o.id} stands without the P99 of {o.metric}: a mean hides the tail"
             yield o.line, message, f"add slo.{o.metric}.p99"
 
 

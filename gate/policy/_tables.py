@@ -41,7 +41,7 @@ def _stated(value: Type) -> Shape:
 # ---- what users get -----------------------------------------------------------------------
 
 _WHEN = "Requests it is about: input_tokens or output_tokens, < <= > >=, a whole number; joined by `and`."
-_MEAN = "a mean is shown and never judged: it hides its tail"
+_MEAN = "a mean is shown and never judged: it hides the tail"
 
 
 def _bounds(about: str, **level: Key) -> Many:

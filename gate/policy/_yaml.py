@@ -182,7 +182,7 @@ class _Builder(Struct):
         assert isinstance(frame.value, dict)
         if key in frame.value:
             first = frame.value[key].line
-            message = f'the key "{key}" stands twice, here and in line {first}'
+            message = f'duplicate key "{key}": first in line {first}'
             self.problems.add(line, message, "keep one of the two")
         frame.key, frame.key_line = key, line
 

@@ -142,7 +142,7 @@ def _folder(path: Path, ignored: Ignored, notes: list[str]) -> list[Path]:
     results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
     for file in files:  # a dangling link may have been a folder; a pipe among results must not vanish
         if not (is_file(file) if _suffix(file) in RESULT_SUFFIXES else is_there(file)):
-            hint = f"mend it, or {leave_out(str(file))}"
+            hint = f"fix it, or {leave_out(str(file))}"
             raise InputError("is no file that can be read", str(file), hint)
         if file.suffix.lower() in _PACKED and _suffix(Path(file.stem)) in RESULT_SUFFIXES:
             hint = f"unpack it, pack it as .gz, or {leave_out(str(file))}"

@@ -101,7 +101,7 @@ def _notes(said: _Sidecar) -> list[str]:
     found = [note[:_MOST_CHARACTERS] for note in said.notes[:_MOST_NOTES]]
     client = said.client or _Client()
     if (client.machine_busy or 0) > BUSY:
-        found.append("the client's machine was busy (over 90 % of its cores): it may have measured itself")
+        found.append("the client's machine was busy (over 90% of its cores): it may have measured itself")
     if (client.event_loop_lag_p99_s or 0) > LATE_S:
         found.append("timers on the client's machine fired over 20 ms late: latencies may hold that delay")
     return found

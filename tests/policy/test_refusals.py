@@ -88,7 +88,7 @@ def test_a_key_that_stands_twice_is_refused_with_both_lines() -> None:
     assert_refused(
         "version: 1\nslo:\n  ttft: {p99: 1s}\n  tpot: {p99: 25ms}\n  ttft: {p99: 9s}\n",
         5,
-        'the key "ttft" stands twice, here and in line 3',
+        'duplicate key "ttft": first in line 3',
         "keep one",
     )
 

@@ -219,7 +219,7 @@ class _Schema:
             try:
                 json.loads(line, object_pairs_hook=_once)
             except _Doubled as key:
-                why = f'the key "{key}" stands twice in one row, and only one of them can be meant'
+                why = f'duplicate key "{key}" in one row: only one of the two can be meant'
                 raise self.source.fail(why, where(row), "write each key once") from None
             except ValueError:
                 pass

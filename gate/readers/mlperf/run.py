@@ -225,7 +225,7 @@ def _notes(log: Log) -> Iterator[str]:
     if log.scenario == "Server" and "unsuccessful" in words.get("tpot early stopping result", ""):
         early = ["TTFT was not tested, because TPOT's test failed first"]
     if early:
-        yield f"LoadGen's early stopping (99 % confidence): {'; '.join(early)}"
+        yield f"LoadGen's early stopping (99% confidence): {'; '.join(early)}"
     done, planned = (log.number(f"{what} samples per second") for what in ("completed", "scheduled"))
     if log.scenario == "Server" and done and planned and done < 0.9 * planned:
         yield f"{done:g} samples/s completed of {planned:g} scheduled: the system under test fell behind"
