@@ -151,7 +151,7 @@ def test_a_key_that_stands_twice_hides_nothing(line: str, tmp_path: Path) -> Non
     path = tmp_path / "r.jsonl"
     plain = json.dumps(ROW)[:-1]
     path.write_text(f"{whole}\n{plain}, {line}}}\n", encoding="utf-8")
-    with pytest.raises(InputError, match="duplicate key .* in one row") as caught:
+    with pytest.raises(InputError, match=r"duplicate key .* in one row") as caught:
         readers.read([str(path)])
     assert "line 2" in caught.value.where
 
