@@ -67,7 +67,7 @@ def test_what_cannot_be_simulated_exits_2_with_a_sentence(
 @pytest.mark.parametrize("shape", ["generic", "vllm", "genai-perf", "llmperf"])
 def test_no_row_is_written_that_check_calls_repeated(shape: str, slo_gate: Process, tmp_path: Path) -> None:
     """Requests of one length that are sent and end together still differ, as a client's clock has them."""
-    words = ("--format", shape, "--concurrency", "4", "--input-tokens", "5:1", "--output-tokens", "1")
+    words = ("--format", shape, "--concurrency", "4", "--input-tokens", "5:1", "--output-tokens", "2:0")
     assert slo_gate("synth", "out", *words, "--runs", "2").returncode == 0
     (tmp_path / "slo.yaml").write_text("version: 1\nslo: {ttft: {p99: 800ms}}\n")
     report = json.loads(slo_gate("check", "out", "--format", "json").stdout)
