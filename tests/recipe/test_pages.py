@@ -51,7 +51,7 @@ def test_chunked_prefill_says_in_words_what_was_printed() -> None:
     chunked, whole = value(r"TPOT (17\.\d+) ms, ITL"), value(r"TPOT (19\.\d+) ms, ITL")
     assert f"{(whole / chunked - 1) * 100:.0f} %" in prose
     assert f"{203.5 / 31.16:.1f} times worse" in prose
-    assert f"P99 TTFT is {805.1 / 306.6:.1f} times as long" in prose
+    assert f"P99 TTFT is {0.8051 / 0.3066:.1f} times as long" in prose
     assert "26,609 of 549,730 gaps" in prose
     assert 549_730 - 523_121 == 26_609
 
@@ -112,8 +112,8 @@ def test_the_verdict_that_is_read_line_by_line_is_the_demo_s(slo_gate: Process) 
     ]
     assert headline == printed.splitlines()[0]
     flat = " ".join(printed.split())
-    assert len(rule) == 3
-    for line in rule[1:]:
+    assert len(rule) == 2
+    for line in rule:
         assert " ".join(line.split()) in flat
 
 
