@@ -133,7 +133,7 @@ def _judge(options: dict[str, Any]) -> Report:
         notes=reading.notes,
         fail_on=options["fail_on"],
         report_only=options["report_only"],
-        charts=what_if(options["html"] or options["markdown"] or options["format_"] == "markdown"),
+        charts=what_if(options["html"]),
     )
     return reproducible(report, ("slo-gate", "check", *options["results"]), options)
 

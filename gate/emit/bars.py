@@ -5,9 +5,10 @@ worked out here; every value is the report's.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
-from ..model import Curve, LoadReport, MetricStats, Report, Verdict
+from ..model import LoadReport, MetricStats, Report
 from ..units import SECONDS, show
 from . import format as f
 
@@ -126,12 +127,12 @@ def _fraction(point: LoadReport) -> float:
 
 
 def mermaid(report: Report) -> str:
-    """An xychart of goodput against load, else of one distribution; empty where neither is known.
+    """An xychart of goodput against load, else of percentiles against bounds; empty where neither is known.
 
     Nothing but our own words and numbers is in it: Mermaid has no escape that can be trusted.
     """
     points = _points(report)
-    return _load_chart(points, f.goodput_target(report)) if points else _curve_chart(report)
+    return _load_chart(points, f.goodput_target(report)) if points else _bound_chart(report)
 
 
 def _load_chart(points: Sequence[LoadReport], target: float | None) -> str:
@@ -152,30 +153,24 @@ def _percent(share: float, against: float | None) -> str:
     return f.share(share, against).removesuffix("%").replace(",", "")
 
 
-def _curve_chart(report: Report) -> str:
-    curve = _telling(report)
-    if curve is None:
-        return ""
-    known = [(percent, value) for percent, value in curve.percentiles if value is not None][:POINTS]
+def _bound_chart(report: Report) -> str:
+    """Each judged percentile in percent of its bound: what a saved report holds too."""
+    known = [
+        (f"{check.statistic.upper()} {f.LABELS[column]}", 100 * check.observed / check.bound)
+        for check in report.checks
+        if (column := f"{check.metric}_s") in f.LABELS and check.id == f"{check.metric}.{check.statistic}"
+        if re.fullmatch(r"p\d{1,2}(\.\d{1,3})?", check.statistic) and check.unit == SECONDS
+        if check.observed is not None and check.bound and check.bound > 0 and check.observed >= 0
+    ][:POINTS]  # fmt: skip
     if len(known) < 2:
         return ""
-    label = f.LABELS[f"{curve.metric}_s"]
-    lines = [f"line [{', '.join(f'{value:.4g}' for _, value in known)}]"]
-    bound = _bounds(report).get(curve.metric)
-    if bound is not None:
-        lines.append(f"line [{', '.join([f'{bound:.4g}'] * len(known))}]")
-    title = f"{label} (s) by the share of requests within it" + (
-        " and its bound" if bound is not None else ""
+    lines = [
+        f"bar [{', '.join(f'{value:.4g}' for _, value in known)}]",
+        f"line [{', '.join(['100'] * len(known))}]",
+    ]
+    return _chart(
+        "Percentiles in percent of their bound", "percentile", [name for name, _ in known], "%", lines
     )
-    return _chart(title, "percentile", [f"P{percent:g}" for percent, _ in known], f"{label} (s)", lines)
-
-
-def _telling(report: Report) -> Curve | None:
-    """The distribution of the first metric whose percentile fails, else of the first there is."""
-    curves = {curve.metric: curve for curve in report.charts.curves} if report.charts else {}
-    failed = [check.metric for check in report.checks if check.verdict is Verdict.FAIL]
-    named = next((curves[metric] for metric in failed if metric in curves), None)
-    return named or next(iter(curves.values()), None)
 
 
 def _chart(title: str, x: str, names: Sequence[str], y: str, lines: Sequence[str]) -> str:

@@ -28,6 +28,9 @@ _REFERENCE = re.compile(
 )
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # one inside a word is no emphasis
 _BLOCK_START = re.compile(r"^(?:[=#]|[-+](?=[\s-])|\d+[.)](?=\s))")
+# A comparison with a number reads as one in the raw text of a mail; "<" and ">" alone are no HTML there.
+_COMPARISON = re.compile(r"(?:(?<!\S)&(lt|gt);(=)|(?<=\s)&(lt|gt);)(?= [\d+-])")
+_SIGNS = {"lt=": "\N{LESS-THAN OR EQUAL TO}", "gt=": "\N{GREATER-THAN OR EQUAL TO}", "lt": "<", "gt": ">"}
 _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "\\`*[]{|}~$\u200b"}
 
 
@@ -61,6 +64,7 @@ def markdown(text: str) -> str:
     import html  # here, not above: it costs start-up time
 
     text = html.escape(text, quote=False).translate(_ENTITIES)
+    text = _COMPARISON.sub(lambda found: _SIGNS["".join(filter(None, found.groups()))], text)
     text = _UNDERSCORE.sub("&#95;", text)
     return _BLOCK_START.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model import AnyReport, ErrorReport, Report
+from ..model import AnyReport, Check, ErrorReport, Report, Verdict
 from . import attribution as a, bars as b, format as f, tables as t
 from .templates import markup, render
 
@@ -51,6 +51,9 @@ def _render(report: Report, *, brief: bool) -> str:
         f=f,
         t=t,
         sections=f.sections(report),
+        growth=t.growth_table(report),
+        bounds=_bounds(report),
+        tells=_tells,
         checks=lambda section: t.check_table(section.checks[:most], report),
         table=_table,
         verbatim=_verbatim,
@@ -58,6 +61,24 @@ def _render(report: Report, *, brief: bool) -> str:
         loads=b.load_bars(report),
         most=most,
         brief=brief,
+    )
+
+
+def _bounds(report: Report) -> tuple[Check, ...]:
+    """What did not pass, less what the table of growth has."""
+    changes = report.baseline.changes if report.baseline else ()
+    grown = {f"regression.{one.metric}.{one.statistic}" for one in changes}
+    open_ = [one for one in f.sections(report) if one.title not in ("Passes", "Not judged")]
+    return tuple(check for section in open_ for check in section.checks if check.id not in grown)
+
+
+def _tells(check: Check) -> bool:
+    """Whether its sentence says more than its row: why it failed, what is missing, who waived it."""
+    return (
+        check.verdict != Verdict.FAIL
+        or check.misses is None
+        or check.metric == "error_rate"
+        or bool(check.waived)
     )
 
 

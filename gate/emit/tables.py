@@ -45,6 +45,45 @@ def check_table(checks: Sequence[Check], report: Report) -> Table:
     return table_of(rows, ("observed", "misses", "headroom"))
 
 
+def growth_table(report: Report) -> Table | None:
+    """Base, head and change of each percentile, those with a rule first; None without a baseline."""
+    if report.baseline is None or not report.baseline.changes:
+        return None
+    rules = {check.id: check for check in report.checks}
+    known = [(rules.get(f"regression.{one.metric}.{one.statistic}"), one) for one in report.baseline.changes]
+    rows = []
+    for rule, one in sorted(known, key=lambda pair: pair[0] is None):
+        judged = rule is not None and rule.interval_of == "ratio" and rule.interval
+        span = judged or one.interval
+        rows.append(
+            {
+                "metric": f"{one.statistic.upper()} {one.metric.upper()}",
+                "base": show(one.baseline_s, SECONDS),
+                "head": show(one.candidate_s, SECONDS),
+                "change": f.growth(one.growth)
+                + (f" ({f.growth(span[0])} to {f.growth(span[1])})" if span else ""),
+                "allowed": f.bound(rule) if rule else "",
+                "verdict": f.mark(rule) if rule else "",
+            }
+        )
+    return table_of(rows, ("base", "head", "change"))
+
+
+def bound_table(checks: Sequence[Check]) -> Table:
+    """What decides, in as few columns as that takes."""
+    rows = [
+        {
+            "metric": f.plain(check.id),
+            "bound": f.bound(check),
+            "observed": f.observed(check),
+            "missed": f.misses(check) if check.misses is not None or check.misses_range is not None else "",
+            "verdict": f.mark(check),
+        }
+        for check in checks
+    ]
+    return table_of(rows, ("observed", "missed"))
+
+
 def pass_table(checks: Sequence[Check]) -> Table:
     """One short row a check, for a terminal: the id carries the rule's scope, the foot the policy's path.
 

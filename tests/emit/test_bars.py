@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import date
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gate.advise.whatif import whatif
-from gate.emit import bars, markdown, text
-from gate.evaluate import evaluate
+from gate import saved
+from gate.emit import EMITTERS, bars, markdown, text
 from gate.model import Counts, Goodput, Load, LoadReport, MetricStats, Report
 from tests.emit.reports import CASES, METRICS, failing, hostile, make_check, make_report
-from tests.runs import latency, make_policy, make_requests, make_run
 
 
 def stats(p50: float, p90: float, p99: float) -> MetricStats:
@@ -117,26 +114,30 @@ def test_a_chart_has_at_most_twenty_points() -> None:
     assert 10 <= axis.count(",") + 1 <= 20
 
 
-def with_curve(values: np.ndarray) -> Report:
-    policy = make_policy(latency("ttft", 90, 0.4))
-    return evaluate(policy, [make_run(make_requests(values))], date(2027, 1, 12), charts=whatif)
+def bounded(*known: tuple[str, float, float]) -> Report:
+    """(statistic, observed, bound) of TTFT."""
+    return make_report(
+        checks=tuple(
+            make_check(id=f"ttft.{name}", metric="ttft", statistic=name, observed=at, bound=bound, unit="s")
+            for name, at, bound in known
+        )
+    )
 
 
-def test_at_one_load_the_chart_is_the_distribution_of_what_failed() -> None:
-    values = np.random.default_rng(8).gamma(4, 0.1, 2000)
-    lines = bars.mermaid(with_curve(values)).splitlines()
-    assert "TTFT (s)" in lines[3]
-    drawn = [float(number) for number in re.findall(r"[\d.]+", lines[6])]
-    expected = np.percentile(values, [*range(5, 100, 5), 99], method="inverted_cdf")
-    assert drawn == pytest.approx(expected.tolist(), rel=1e-3)
-    assert lines[7] == f"    line [{', '.join(['0.4'] * 20)}]"
+def test_at_one_load_the_chart_is_each_percentile_against_its_bound() -> None:
+    lines = bars.mermaid(bounded(("p90", 0.3, 0.4), ("p99", 0.9, 0.8))).splitlines()
+    assert lines[4] == '    x-axis "percentile" ["P90 TTFT", "P99 TTFT"]'
+    assert lines[6:8] == ["    bar [75, 112.5]", "    line [100, 100]"]
+    assert bars.mermaid(bounded(("p90", 0.3, 0.4))) == ""
 
 
-def test_a_comment_has_the_chart_folded_away_with_its_bars_as_text() -> None:
-    found = markdown.emit(with_curve(np.linspace(0.1, 0.5, 500)))
+def test_a_comment_has_the_chart_folded_away_with_its_bars_as_text_and_so_has_a_saved_report() -> None:
+    report = bounded(("p90", 0.3, 0.4), ("p99", 0.9, 0.8))
+    found = markdown.emit(report)
     at = found.index("```mermaid")
     assert found.rindex("<details>", 0, at) < at < found.index("<pre>", at) < found.index("</details>", at)
     assert found.index("| TTFT |") < at
+    assert markdown.emit(saved.load(EMITTERS["json"](report).encode(), "r.json")) == found
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -148,5 +149,6 @@ def test_a_chart_holds_only_our_words_and_numbers(case: str) -> None:
     ours = (
         "mermaid init themeVariables xyChart plotColorPalette xychart beta title axis line",
         "Goodput against load and its target concurrency good requests per second",
+        "Percentiles in percent of their bound percentile bar TTFT TPOT",
     )
     assert set(words) <= set(" ".join(ours).split())

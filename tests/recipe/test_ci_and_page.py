@@ -174,7 +174,7 @@ def test_the_page_has_every_part() -> None:
         "Pass or fail",
         "What to measure next",
     ]
-    assert "| ttft.p99 | block | P99 TTFT &lt;= 800 ms |" in text
+    assert "| ttft.p99 | block | P99 TTFT ≤ 800 ms |" in text
     assert "| TTFT | shown | <= 500 ms | <= 800 ms |" in text
     assert "TTFT <= 800 ms and TPOT <= 25 ms, all at once, / (completed + failed)" in text
     assert f"**{700 / 99:.2f} ms**" in text
