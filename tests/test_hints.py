@@ -24,6 +24,7 @@ SLOWER = sorted((ROOT / "examples" / "chat" / "regressed").glob("c016_run0*"))
 FILLED = {
     "RESULTS": "results", "FILES": "old", "FILE": "report.json", "BASELINE": "old", "NAME": "vllm", "N": "16",
     "VERSION": "1", "OLD": "old.yaml", "NEW": "slo.yaml", "COMMAND": "true", "RULE": "evidence.runs",
+    "YOURS": "latency",
 }  # fmt: skip
 SITUATIONS = [
     "", "policy", "chek", "policy sho", "check", "check results", "check results --preset cht",

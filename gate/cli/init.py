@@ -217,7 +217,7 @@ def _from_results(answers: Answers, options: dict[str, Any]) -> Answers:
 
     from .. import policy
     from ..evaluate import evaluate
-    from ..model import METRICS, Kind
+    from ..model import Kind
     from ..recipe.init import lengths, measured, policy_text
 
     names = ", ".join(options["results"])
@@ -245,13 +245,16 @@ def _from_results(answers: Answers, options: dict[str, Any]) -> Answers:
     if not found.observed_s:
         why = next((f": {doubt.why}" for run in judged if (doubt := run.doubt("e2e"))), "")
         hint = "pass files with one row a request, such as those of vLLM's --save-detailed"
+        if all(run.tool == "generic" for run in judged):
+            hint = "name a column of yours: `--map e2e_ms=YOURS`; `slo-gate tools generic` lists ours"
         raise UsageError(f"no percentile that a policy could bound can be read{why}", names, hint)
-    absent = {one.metric for one in first.objectives if one.kind is Kind.LATENCY}
-    absent -= {name.partition(".")[0] for name in found.observed_s}
-    absent |= {metric for metric in METRICS if all(run.doubt(metric) for run in judged)}
+    bounded = {one.metric for one in first.objectives if one.kind is Kind.LATENCY}
+    absent = bounded - {name.partition(".")[0] for name in found.observed_s}
+    absent |= {metric for metric in bounded if all(run.doubt(metric) for run in judged)}
     return replace(
         answers,
         versioned=all(run.tool_version for run in judged),
+        prompted=any(run.prompts for run in judged) or lengths(judged, "input_tokens") is not None,
         left_out=() if options["interaction"] else tuple(sorted(absent)),
         model=answers.model or _same(judged, "model"),
         hardware=answers.hardware or _same(judged, "hardware"),

@@ -33,7 +33,14 @@ class Section:
             self._add(shape.short, node, at)
         else:
             what = "a mapping of keys" + (f" or {shape.word}" if shape.word else "")
-            self.problem(f"must be {what}, got {node.shown}", f"its keys are {', '.join(self._known())}")
+            needed = next((key for key, kind in shape.keys.items() if kind.required), "")
+            shown = node.value if needed and not isinstance(node.value, list) else None
+            hint = (
+                f"write {{{needed}: {shown}}}"
+                if shown is not None
+                else f"its keys are {', '.join(self._known())}"
+            )
+            self.problem(f"must be {what}, got {node.shown}", hint)
 
     def _read(self, entries: Mapping[str, Node]) -> None:
         if not entries:

@@ -57,6 +57,7 @@ class Answers(Struct, frozen=True):
     output_tokens: Lengths | None = None
     measured: Measured | None = None
     versioned: bool = True  # the results state the version of their tool
+    prompted: bool = True  # they hold prompts or their lengths
     left_out: tuple[str, ...] = ()  # metrics that the results lack
 
     @property

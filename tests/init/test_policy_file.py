@@ -143,6 +143,7 @@ def test_sizes_are_those_of_the_results_up_to_what_a_pull_request_needs(
 def test_a_version_that_the_results_do_not_state_is_not_warned_about_every_time() -> None:
     for versioned, level in ((True, Level.WARN), (False, Level.INFO)):
         assert by_id(loaded(written(versioned=versioned), "release"))["evidence.tool"].level is level
+        assert by_id(loaded(written(prompted=versioned), "release"))["evidence.prompts"].level is level
 
 
 def test_a_metric_that_the_results_lack_has_no_bound_and_the_file_says_so() -> None:
