@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -66,6 +68,24 @@ def test_the_failure_in_the_readme_is_the_demo_s(slo_gate: Process) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for line in done.stdout.splitlines()[:2]:
         assert line in readme
+
+
+def test_the_recorded_terminal_is_what_check_prints(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    terminal = importlib.import_module("terminal")
+
+    def words(picture: str) -> list[str]:
+        return [text for tag in ElementTree.fromstring(picture).iter("{*}text") for text in tag.itertext()]
+
+    made = terminal.picture(terminal.session())
+    if request.config.getoption("--update-golden"):
+        terminal.PICTURE.write_text(made, encoding="utf-8")
+    kept = terminal.PICTURE.read_text(encoding="utf-8")
+    assert "(docs/terminal.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "http" not in kept.replace("http://www.w3.org/", "").replace("https://www.textualize.io", "")
+    assert words(kept) == words(made), "run python benchmarks/terminal.py and look at docs/terminal.svg"
 
 
 def test_every_page_is_in_the_index_and_every_reader_in_the_readme() -> None:
