@@ -38,7 +38,7 @@ class Setting(Struct, frozen=True):
 def parted(why: str) -> tuple[str, str]:
     """A sentence of a doubt as its fact and its remedy ("run it with --streaming"), which may be empty."""
     if found := _REMEDY.search(why):
-        remedy = found[1][0].lower() + found[1][1:].rstrip(".")
+        remedy = found[1][0].lower() + re.sub(r"(?<!\.)\.$", "", found[1][1:])
         return why[: found.start()], re.sub("^give ", "pass ", remedy)
     if found := _SETTLES.search(why):
         return why[: found.start()], settling(found[1])

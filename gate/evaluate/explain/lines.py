@@ -26,14 +26,18 @@ def told(checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], toda
     asked = {one.id: one for one in policy.objectives}
     named = {one.id: subject(one, asked[one.id]) for one in checks}
     rules = [one for one in checks if one.id in (RUNS, EACH)]  # longer runs are wanted anyway
+    kinds = 0 if "error_rate" in asked else NAMED  # named once
+    unjudged = {one.summary for one in checks if asked[one.id].kind is not Kind.RULE} - {""}
     found = []
     for one in checks:
         one = replace(one, remedy=_remedy(one, asked[one.id], policy))
-        line = _line(one, asked[one.id], runs, named.get(one.implied_by or "", ""))
+        line = _line(one, asked[one.id], runs, named.get(one.implied_by or "", ""), kinds)
         needs = effort(policy, [*rules, one], runs) if one.verdict is Verdict.INCONCLUSIVE else None
+        if asked[one.id].kind is Kind.RULE and line in unjudged:
+            line = f"{UNJUDGED}{line}"  # for the same reason as what is no rule
         if hardly(one):
             line += ": it sits on its bound, more data will hardly decide"
-        elif one.cause == "undecided" and needs is not None and not by_failures(one, runs):
+        elif one.cause == "undecided" and needs and not needs.again and not by_failures(one, runs):
             few = f"the spread of {len(runs)} runs is poorly known"
             few = f" ({few})" if spread(needs) and len(runs) > 1 else ""
             line += f"; needs {amount(needs)}{few}"
@@ -124,7 +128,7 @@ def _allowed(one: Check, share: float | None, statistic: str) -> int:
 # ---- the line -----------------------------------------------------------------------------
 
 
-def _line(one: Check, asked: Objective, runs: Sequence[Prepared], implying: str) -> str:
+def _line(one: Check, asked: Objective, runs: Sequence[Prepared], implying: str, kinds: int) -> str:
     """Without what more data would do."""
     rule = expected(asked)
     if one.verdict is Verdict.SKIPPED or asked.kind is Kind.RULE:
@@ -133,7 +137,7 @@ def _line(one: Check, asked: Objective, runs: Sequence[Prepared], implying: str)
         return f"{UNJUDGED}{one.summary}"
     if runs and not any(run.counts.completed for run in runs):
         return f"{rule}: none of {sum(run.counts.attempted for run in runs):,} requests completed" + (
-            f" ({kinds})" if (kinds := failures(runs)) else ""
+            f" ({said})" if (said := failures(runs)) else ""
         )
     if implying:
         outcome = "passes" if one.verdict is Verdict.PASS else "fails"
@@ -146,7 +150,7 @@ def _line(one: Check, asked: Objective, runs: Sequence[Prepared], implying: str)
         )
         return f"{failed(runs)}, {more}"
     if by_failures(one, runs):
-        return f"{subject(one, asked)} out of reach: {failed(runs)}, {_may(one)}"
+        return f"{subject(one, asked)} out of reach: {failed(runs, kinds)}, {_may(one)}"
     if one.verdict is Verdict.INCONCLUSIVE:
         return _open(one, asked)
     if one.observed is None:

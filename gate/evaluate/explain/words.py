@@ -111,9 +111,9 @@ def _failing(
 
 def _unproven(deciding: Sequence[Check], policy: Policy, runs: Sequence[Prepared]) -> Iterable[list[str]]:
     """What cannot be judged first: more data does not help it. Checks of one cause are said together."""
-    evidence = [one for one in deciding if one.cause == "evidence"]
+    evidence = [one for one in deciding if one.cause == "evidence" and one.id not in (RUNS, EACH)]
     if not evidence:
-        long, short = _short(deciding[0], policy, runs)
+        long, short = _short(min(deciding, key=lambda one: one.id in (RUNS, EACH)), policy, runs)
         others = _others(Verdict.INCONCLUSIVE, len(deciding) - 1)
         yield [long, *others]
         yield [short, *others]

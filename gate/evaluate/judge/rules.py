@@ -59,14 +59,14 @@ def _same(runs: Sequence[Prepared], fact: str, want: str | None, equal: Callable
     by = " (stated by the caller)" if fact in runs[0].run.stated else ""
     if equal(said, want or ""):
         return True, f"{said}{by}"
-    return False, f"the results are of {said}{by}, the policy asks for {want}; run it with {want}"
+    return False, f"the results are of {said}{by}, the policy asks for {want}; run the benchmark with {want}"
 
 
 def _runs(policy: Policy, runs: Sequence[Prepared]) -> Found:
     want = policy.evidence.runs_min or 0
     n = len(runs)
     if n < want:
-        return False, f"{n} of {want} runs"
+        return False, f"{n} run{'s' * (n != 1)}, {want} needed"
     return True, f"{n} run{'s' * (n != 1)}"
 
 
@@ -75,7 +75,7 @@ def _requests_per_run(policy: Policy, runs: Sequence[Prepared]) -> Found:
     least = min(runs, key=lambda one: one.counts.attempted)
     n = least.counts.attempted
     if n < want:
-        return False, f"{n:,} of {want:,} requests after warm-up in {least.run.input}"
+        return False, f"{n:,} requests after warm-up in {least.run.input}, {want:,} needed"
     return True, f"{n:,} requests or more"
 
 
@@ -83,7 +83,8 @@ def _tool(policy: Policy, runs: Sequence[Prepared]) -> Found:
     tool, version = runs[0].run.tool, runs[0].run.tool_version
     want = policy.evidence.tool_name
     if want is not None and not fnmatchcase(tool.lower(), want.lower()):
-        return False, f"the results are from {tool}, the policy asks for {want}; run it with {want}"
+        said = f"the results are from {tool}, the policy asks for {want}"
+        return False, f"{said}; run the benchmark with {want}"
     if policy.evidence.tool_version_required and version is None:
         return False, f"{tool} does not record its version; state it: --set tool_version=..."
     return True, f"{tool} {version or '(version not stated)'}"
