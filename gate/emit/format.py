@@ -325,9 +325,9 @@ class Judged(Struct, frozen=True):
 
 
 def judged(report: Report) -> dict[tuple[str, str], Judged]:
-    """The judged percentiles, by column and statistic: of every request, from rules without a condition.
+    """The judged percentiles that are not those of the completed requests, by column and statistic.
 
-    Marked with a * where they are not those of the completed requests.
+    Of every request, from rules without a condition; marked with a *.
     """
     found = {}
     for check in report.checks:
@@ -336,17 +336,15 @@ def judged(report: Report) -> dict[tuple[str, str], Judged]:
             continue
         if stats is None or check.misses is None or check.statistic not in PERCENTILES:
             continue
-        mark = "" if check.observed == getattr(stats, check.statistic) else " *"
-        found[f"{check.metric}_s", check.statistic] = Judged(
-            check.observed, plain(check.observed_text) + mark
-        )
+        if check.observed != getattr(stats, check.statistic):
+            text = f"{plain(check.observed_text)} *"
+            found[f"{check.metric}_s", check.statistic] = Judged(check.observed, text)
     return found
 
 
 def latency_title(report: Report) -> str:
     """Whose latency the table shows."""
-    starred = any(one.text.endswith(" *") for one in judged(report).values())
-    return "Latency of completed requests" + (" (* as judged: of all attempted)" if starred else "")
+    return "Latency of completed requests" + (" (* as judged: of all attempted)" if judged(report) else "")
 
 
 def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:

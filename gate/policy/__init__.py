@@ -12,8 +12,6 @@ from shlex import quote
 
 from msgspec.structs import replace
 
-from msgspec.structs import replace
-
 from ..disk import is_there, opened
 from ..errors import PolicyError
 from ..model import Policy

@@ -134,7 +134,7 @@ def _metric_tile(
     if rule is not None and rule.bound is not None:
         said = f"bound {show(rule.bound, rule.unit)}: {_outcome(rule)}"
     value = show(stats.p99, SECONDS)
-    if judged is not None and judged.text != value:
+    if judged is not None:
         value, said = judged.text.removesuffix(" *"), f"of all attempted; {said}"
     return _Tile(f"{label} P99", value, said)
 
