@@ -60,6 +60,11 @@ def test_a_file_is_overwritten_only_by_force(slo_gate: Process, tmp_path: Path) 
     assert path.read_text() != "mine"
 
 
+def test_a_folder_of_the_policy_is_made(slo_gate: Process, tmp_path: Path) -> None:
+    assert slo_gate("init", "--for", "chat", "-o", ".github/slo.yaml").returncode == 0
+    assert (tmp_path / ".github" / "slo.yaml").is_file()
+
+
 def test_stdout_gets_the_policy_alone(slo_gate: Process, tmp_path: Path) -> None:
     done = slo_gate("init", "--for", "batch", "--output", "-")
     assert policy.parse(done.stdout.encode(), "x", profile="release").name == "batch"
@@ -76,7 +81,7 @@ def test_stdout_gets_the_policy_alone(slo_gate: Process, tmp_path: Path) -> None
         (("--input-tokens", "800:900"), "below the mean"),
         (("--output-tokens", "nan:nan"), "are no lengths"),
         (("--model", "a\nb"), "characters that no policy may have"),
-        (("--output", "no/such/folder.yaml"), "cannot be written"),
+        (("--output", "/dev/null/slo.yaml"), "cannot be written"),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_a_sentence(
