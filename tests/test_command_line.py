@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -124,3 +125,33 @@ def test_a_bar_is_shown_after_a_second_of_reading(tmp_path: Path) -> None:
         return seen.decode(errors="replace")
 
     assert "reading" in stderr(4.0)
+
+
+def test_an_error_names_the_gate_of_a_policy_without_its_profile_alike(
+    slo_gate: Process, tmp_path: Path
+) -> None:
+    """A comment is found again by policy and profile: `none` is no profile, there as in a verdict."""
+    (tmp_path / "slo.yaml").write_text("version: 1\nslo: {ttft: {p99: 1s}}\nbad: 1\n")
+    assert slo_gate("check", "x", "--profile", "none", "--json", "r.json").returncode == 2
+    assert json.loads((tmp_path / "r.json").read_text())["policy"]["profile"] is None
+
+
+def test_the_default_profile_is_named_wherever_its_verdict_is(slo_gate: Process, tmp_path: Path) -> None:
+    rows = [f"0.1{n % 9},1.{n % 7},50" for n in range(150)]
+    (tmp_path / "r.csv").write_text("\n".join(("ttft_s,e2e_s,output_tokens", *rows)))
+    (tmp_path / "slo.yaml").write_text(
+        "version: 1\nslo: {ttft: {p99: 1s}}\ndefault_profile: pr\nprofiles: {pr: {undecided: lean}}\n"
+    )
+    words = ("--markdown", "r.md", "--junit", "r.xml", "--json", "r.json", "--summary", "r.txt")
+    done = slo_gate("check", "r.csv", *words)
+    assert done.returncode == 0  # lean: too few for a P99, and none misses
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["policy"]["profile"] == "pr"
+    for text in (
+        done.stdout,
+        report["headline"],
+        *((tmp_path / f"r.{end}").read_text() for end in ("md", "txt")),
+    ):
+        assert "profile pr" in text
+    assert "profile pr" in (tmp_path / "r.xml").read_text()
+    assert slo_gate("check", "r.csv", "--profile", "none").returncode == 4

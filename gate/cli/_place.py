@@ -58,7 +58,8 @@ def policy_name(options: Mapping[str, Any]) -> PolicyName | None:
         return name_of(chosen_policy(known))
     except Exception:  # that is told elsewhere: here it only means that its name is not known
         place = "" if known["preset"] or not path else repository_path(path)
-        return PolicyName(None, place or path, known["profile"]) if path else None
+        profile = None if known["profile"] == policy.NO_PROFILE else known["profile"]
+        return PolicyName(None, place or path, profile) if path else None
 
 
 def name_of(policy: Policy) -> PolicyName:

@@ -18,12 +18,13 @@ from ..model import Policy
 from . import _growth
 from ._build import build
 from ._problems import Problems, suggest
-from ._profiles import NONE, alone, merged
+from ._profiles import NONE as NO_PROFILE, alone, merged
 from ._tables import TOP
 from ._yaml import MAX_BYTES, plain, read
 
 __all__ = [
     "MAX_BYTES",
+    "NO_PROFILE",
     "PRESETS",
     "content",
     "document",
@@ -92,7 +93,7 @@ def versions(data: bytes, path: str) -> dict[str | None, Policy]:
         problems.context = ""
     if base and base.default_profile:
         named = ((keys["profiles"].entries if "profiles" in keys else None) or {}).keys()
-        if base.default_profile not in (NONE, *named):
+        if base.default_profile not in (NO_PROFILE, *named):
             message = f'default_profile names "{base.default_profile}", which is no profile of this policy'
             problems.add(keys["default_profile"].line, message, suggest(base.default_profile, named))
     problems.check()
@@ -109,7 +110,7 @@ def _chosen(base: Policy, policies: dict[str, Policy], profile: str | None) -> P
             f"name one, such as `--profile {next(iter(policies))}`, or add `default_profile:` to the policy"
         )
         raise PolicyError(message, base.path, hint)
-    if profile in (None, NONE):
+    if profile in (None, NO_PROFILE):
         return base
     if profile in policies:
         return policies[profile]
