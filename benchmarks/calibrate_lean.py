@@ -20,7 +20,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout needs no installation
 
-from calibrate import Cell, bound_at, scores, verdict
+from calibrate import Cell, bound_at, scores
+from verdicts import RUN_SPREAD
 
 from gate import stats
 from gate.evaluate.burden import LEAN_AT_TWICE, LEAN_ON_THE_BOUND
@@ -59,8 +60,8 @@ def measure(cell: Cell, repetitions: int = REPETITIONS) -> Result:
         runs = scores(cell, rng)
         for multiple in MULTIPLES:
             bound = bound_at(cell.share, multiple)
-            units = stats.units(runs, cell.share, threshold=bound)
-            found = verdict(runs, units, cell.share, bound)
+            units = stats.units(runs, cell.share, threshold=bound, run_spread=RUN_SPREAD)
+            found = stats.test_share(units, cell.share).verdict
             kept = stats.share_met(units.n, units.met, cell.share)
             proven[multiple] += found == "pass"
             passed[multiple] += found == "pass" or (found == "undecided" and kept)

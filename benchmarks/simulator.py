@@ -1,21 +1,21 @@
-"""A simulator of an LLM server with continuous batching: traces whose true percentiles can be known.
+"""A simulator of an LLM server, whose true percentiles can be known: a full KV cache preempts, prefixes hit.
 
-One engine, one step at a time. Requests are admitted first come, first served, up to `slots` at once. A
-step decodes one token of every request that has its first one, and prefills prompts that wait: up to
-`chunk_tokens` beside the decoding (chunked prefill), or, with 0, whole prompts alone while all decoding
-stands still. It takes
+Continuous batching, one step at a time. Requests are admitted first come, first served while there is a slot
+and room in the KV cache; a step decodes one token of each request that has its first one and prefills up to
+`chunk_tokens` beside it (0: whole prompts alone, decoding stands still). Where the cache is full, the request
+admitted last gives up its place and is computed again later (vLLM's recompute). A step takes
 
-    (step_s + per_sequence_s x decoding + per_prefill_token_s x prefilled) x slow x speed x noise
+    (step_s + per_sequence_s x decoding + per_cached_token_s x cached + per_prefill_token_s x prefilled)
+    x slow x speed x noise
 
-seconds. Prompts and outputs are lognormal, arrivals Poisson, bursty (gamma) or a closed loop. Slow phases
-come and go at random (a neighbour, a clock, a collection of garbage) and fail more requests. The design study
-behind docs/statistics.md has the same engine and the same eight scenarios, in code of its own. Numba compiles
-the loop: well under 1 us a request.
+seconds. Prompts are a mixture of two lognormals, outputs lognormal (a sigma above 1 is a heavy tail). A
+prompt may begin with one of `prefixes` shared texts of Zipf popularity, which cost nothing while they were
+used in the last `prefix_ttl_s`. Arrivals are a Poisson process whose rate switches between two states (MMPP),
+or a closed loop. Numba compiles the loop: 1 to 2 us a request.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,166 +23,216 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
-PROMPT = (500.0, 0.8, 8, 8000)  # median, sigma of the logarithm, least and most tokens
-OUTPUT = (150.0, 0.7, 2, 3000)
-PREFILL_MOST = 8192  # tokens of whole prompts in one step
-CHUNK_LEAST = 16  # a full batch still leaves this much room for prefill
 RAMP_S = 1e-4  # between the first requests of a closed loop
 
 
-class Server(NamedTuple):
-    """The engine, and what happens to it."""
+class Work(NamedTuple):
+    """What requests are made of."""
+
+    prompt: float = 500.0  # median tokens
+    prompt_sigma: float = 0.8
+    long_share: float = 0.0  # of requests with a long prompt
+    long_prompt: float = 4000.0
+    output: float = 150.0
+    output_sigma: float = 0.7
+    prefixes: int = 0
+    prefix_share: float = 0.6  # of the prompt
+    prefix_ttl_s: float = 30.0
+
+
+class Engine(NamedTuple):
+    """The server."""
 
     step_s: float = 8e-3
     per_sequence_s: float = 1e-4
+    per_cached_token_s: float = 0.0
     per_prefill_token_s: float = 4e-5
     slots: int = 64
     chunk_tokens: int = 512
+    kv_tokens: int = 0  # 0: no limit
     noise: float = 0.03
-    slow_every_s: float = 0.0  # mean time between slow phases; 0 for none
+    slow_every_s: float = 0.0
     slow_for_s: float = 4.0
     slow_factor: float = 2.0
-    failing: float = 0.001  # share of requests that fail
-    failing_slow: float = 0.02  # in a slow phase
-    speed: float = 1.0  # of this run: above 1 is slower
+    failing: float = 0.001
+    failing_slow: float = 0.02
 
 
-class Scenario(NamedTuple):
-    """A server and the load it is under."""
+class Load(NamedTuple):
+    """How requests come: `in_flight` of a closed loop, or `rate` a second."""
 
-    server: Server = Server()
-    rate: float = 0.0  # requests/s, open loop
-    burst: float = 1.0  # shape of the gaps between arrivals; 1 is Poisson
-    in_flight: int = 0  # closed loop
-
-    def at_speed(self, speed: float) -> Scenario:
-        return self._replace(server=self.server._replace(speed=speed))
-
-
-SCENARIOS = {
-    "open, 30 % load": Scenario(rate=4.0),
-    "open, 65 %": Scenario(rate=9.0),
-    "open, 90 %": Scenario(rate=12.6),
-    "open, 65 %, unchunked": Scenario(Server(chunk_tokens=0), rate=9.0),
-    "open, slow phases": Scenario(Server(slow_every_s=40.0), rate=8.0),
-    "open, bursts": Scenario(rate=9.0, burst=0.25),
-    "closed, 32": Scenario(in_flight=32),
-    "closed, 128 on 64 slots": Scenario(in_flight=128),
-}
+    in_flight: int = 0
+    rate: float = 0.0
+    burst_factor: float = 1.0  # rate in a burst over the mean rate
+    burst_share: float = 0.2  # of the time
+    burst_s: float = 5.0  # mean length of one
 
 
 class Trace(NamedTuple):
-    """Requests in order of submission, in seconds; a failed one has a TTFT, TPOT and E2E of infinity."""
+    """Requests in order of submission, in s; inf for a failed one."""
 
     ttft_s: Floats
     tpot_s: Floats
     e2e_s: Floats
 
 
-def simulate(scenario: Scenario, n: int, seed: int, warmup: int = 0) -> Trace:
+def simulate(
+    engine: Engine, work: Work, load: Load, n: int, seed: int, *, warmup: int = 0, speed: float = 1.0
+) -> Trace:
     """n requests after `warmup` more that are thrown away; the same seed gives the same trace."""
     rng = np.random.default_rng(seed)
     total = n + warmup
-    prompt, output = _lengths(rng, total, *PROMPT), _lengths(rng, total, *OUTPUT)
-    if scenario.in_flight:
+    median = np.where(rng.random(total) < work.long_share, work.long_prompt, work.prompt)
+    prompt = _lengths(rng, median, work.prompt_sigma, 8, 12_000)
+    output = _lengths(rng, np.full(total, work.output), work.output_sigma, 2, 4_000)
+    group = np.minimum(rng.zipf(1.6, total) - 1, max(work.prefixes, 1) - 1)
+    if load.in_flight:
         arrival = np.full(total, np.inf)  # known when another request ends
-        first = min(scenario.in_flight, total)
+        first = min(load.in_flight, total)
         arrival[:first] = RAMP_S * np.arange(first)
     else:
-        arrival = np.cumsum(rng.gamma(scenario.burst, 1.0 / (scenario.burst * scenario.rate), total))
-    first_s, last_s, failed = _serve(rng, scenario.server, arrival, scenario.in_flight > 0, prompt, output)
+        arrival = _arrivals(rng, load, total)
+    args = (prompt, output, group, work.prefixes, work.prefix_share, work.prefix_ttl_s)
+    first_s, last_s, failed = _serve(rng, engine, arrival, load.in_flight > 0, speed, *args)
     ttft_s, e2e_s, tpot_s = first_s - arrival, last_s - arrival, (last_s - first_s) / (output - 1)
     return Trace(*(np.where(failed, np.inf, column)[warmup:] for column in (ttft_s, tpot_s, e2e_s)))
 
 
-def _lengths(
-    rng: np.random.Generator, n: int, median: float, sigma: float, least: int, most: int
-) -> NDArray[np.int64]:
-    drawn = np.exp(math.log(median) + sigma * rng.standard_normal(n))
+def _lengths(rng: np.random.Generator, median: Floats, sigma: float, least: int, most: int) -> Whole:
+    drawn = median * np.exp(sigma * rng.standard_normal(median.size))
     return np.clip(drawn, least, most).astype(np.int64)
 
 
-@njit(cache=True)
-def _prefill(
-    server: Server, prompt: NDArray[np.int64], decoding: int, at: int, admitted: int, rest: int
-) -> tuple[int, int, int]:
-    """One step: tokens prefilled, the first request that still waits, and what is left of its prompt."""
-    tokens = 0
-    if server.chunk_tokens == 0:
-        while at < admitted and (tokens == 0 or tokens + prompt[at] <= PREFILL_MOST):
-            tokens += prompt[at]
-            at += 1
-        return tokens, at, 0
-    room = max(server.chunk_tokens - decoding, CHUNK_LEAST)
-    while room > 0 and at < admitted:
-        left = rest if rest > 0 else prompt[at]
-        taken = min(room, left)
-        tokens, room, rest = tokens + taken, room - taken, left - taken
-        if rest == 0:
-            at += 1
-    return tokens, at, rest
+def _arrivals(rng: np.random.Generator, load: Load, n: int) -> Floats:
+    """MMPP: time runs through unit-rate Poisson arrivals, faster in bursts; the mean rate stays."""
+    unit = np.cumsum(rng.standard_exponential(n))
+    if load.burst_factor <= 1.0:
+        return unit / load.rate
+    high = load.rate * load.burst_factor
+    low = load.rate * (1 - load.burst_share * load.burst_factor) / (1 - load.burst_share)
+    quiet_s = load.burst_s * (1 - load.burst_share) / load.burst_share
+    pairs = int(1.5 * n / load.rate / (load.burst_s + quiet_s)) + 50
+    lasts = np.stack([rng.exponential(quiet_s, pairs), rng.exponential(load.burst_s, pairs)], 1).ravel()
+    rates = np.tile([low, high], pairs)
+    clock, done = np.cumsum(np.r_[0.0, lasts]), np.cumsum(np.r_[0.0, lasts * rates])
+    return np.interp(unit, done, clock)
 
 
-@njit(cache=True)
-def _decode(
-    now: float, decoding: int, owner: NDArray[np.int64], left: NDArray[np.int64], last_s: Floats
-) -> int:
-    """One token for each of the first `decoding` slots; ended ones are filled from the end."""
-    slot = 0
-    while slot < decoding:
-        left[slot] -= 1
-        if left[slot] > 0:
-            slot += 1
-            continue
-        last_s[owner[slot]] = now
-        decoding -= 1
-        owner[slot], left[slot] = owner[decoding], left[decoding]
-    return decoding
+def capacity(engine: Engine, work: Work, n: int = 20_000) -> float:
+    """Requests/s of a server that is never short of them."""
+    trace = simulate(engine, work, Load(in_flight=6 * engine.slots), n, 99, warmup=0)
+    done = np.sort(trace.e2e_s[np.isfinite(trace.e2e_s)])
+    # closed loop: requests in flight = rate x mean E2E (Little)
+    return 6 * engine.slots / float(np.mean(done[: int(0.999 * done.size)]))
 
 
 @njit(cache=True)
 def _serve(
     rng: np.random.Generator,
-    server: Server,
+    engine: Engine,
     arrival: Floats,
     closed: bool,
-    prompt: NDArray[np.int64],
-    output: NDArray[np.int64],
+    speed: float,
+    prompt: Whole,
+    output: Whole,
+    group: Whole,
+    prefixes: int,
+    prefix_share: float,
+    prefix_ttl_s: float,
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """First and last token of each request in s, and which failed. Fills `arrival` of a closed loop."""
     n = arrival.size
     first_s, last_s, failed = np.zeros(n), np.zeros(n), np.zeros(n, np.bool_)
-    owner, left = np.zeros(server.slots, np.int64), np.zeros(server.slots, np.int64)
+    slots = engine.slots
+    owner, left = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    cached, rest = np.zeros(slots, np.int64), np.zeros(slots, np.int64)  # KV held; prompt still to prefill
+    back, back_left = np.zeros(slots, np.int64), np.zeros(slots, np.int64)  # preempted, last in first out
+    used_s = np.full(max(prefixes, 1), -1e18)  # when each prefix was last used
+    limit = engine.kv_tokens if engine.kv_tokens > 0 else 1 << 60
     known = n if not closed else np.sum(np.isfinite(arrival))
     now, slow = 0.0, False
-    switch = rng.standard_exponential() * server.slow_every_s if server.slow_every_s > 0 else np.inf
-    admitted = at = rest = decoding = ended = 0
+    switch = rng.standard_exponential() * engine.slow_every_s if engine.slow_every_s > 0 else np.inf
+    following = active = waiting = ended = held = 0
     while ended < n:
         while now >= switch:
             slow = not slow
-            switch += rng.standard_exponential() * (server.slow_for_s if slow else server.slow_every_s)
-        while admitted < known and arrival[admitted] <= now and decoding + admitted - at < server.slots:
-            failed[admitted] = rng.random() < (server.failing_slow if slow else server.failing)
-            admitted += 1
-        if decoding == 0 and at == admitted:
-            now = max(now, arrival[admitted])
+            switch += rng.standard_exponential() * (engine.slow_for_s if slow else engine.slow_every_s)
+        while active < slots:
+            again = waiting > 0
+            if not again and (following >= known or arrival[following] > now):
+                break
+            request = back[waiting - 1] if again else following
+            made = output[request] - back_left[waiting - 1] if again else 0
+            size = prompt[request] + made
+            if held + size > limit and active > 0:
+                break
+            todo = size
+            if again:
+                waiting -= 1
+                left[active] = back_left[waiting]
+            else:
+                following += 1
+                left[active] = output[request]
+                failed[request] = rng.random() < (engine.failing_slow if slow else engine.failing)
+                if prefixes > 0:
+                    if now - used_s[group[request]] < prefix_ttl_s:
+                        todo = max(1, int(size * (1.0 - prefix_share)))
+                    used_s[group[request]] = now
+            owner[active], cached[active], rest[active] = request, size, todo
+            held += size
+            active += 1
+        if active == 0:
+            now = max(now, arrival[following])
             continue
-        begun = at
-        tokens, at, rest = _prefill(server, prompt, decoding, at, admitted, rest)
-        stalled = server.chunk_tokens == 0 and tokens > 0
-        seconds = server.step_s + server.per_prefill_token_s * tokens
-        seconds += 0.0 if stalled else server.per_sequence_s * decoding
-        seconds *= server.speed * (server.slow_factor if slow else 1.0)
-        now += seconds * np.exp(server.noise * rng.standard_normal())
-        still = decoding if stalled else _decode(now, decoding, owner, left, last_s)
-        for _ in range(decoding - still if closed else 0):
-            if known < n:
-                arrival[known] = now
-                known += 1
-        ended, decoding = ended + decoding - still, still
-        for request in range(begun, at):
-            first_s[request] = now
-            owner[decoding], left[decoding] = request, output[request] - 1
-            decoding += 1
+        decoding = 0
+        for slot in range(active):
+            decoding += rest[slot] == 0
+        while held + decoding > limit and active > 1:
+            active -= 1
+            held -= cached[active]
+            decoding -= rest[active] == 0
+            back[waiting], back_left[waiting] = owner[active], left[active]
+            waiting += 1
+        whole = engine.chunk_tokens == 0
+        room = 8192 if whole else max(engine.chunk_tokens - decoding, 16)
+        tokens = 0
+        for slot in range(active):
+            if rest[slot] > 0 and room > 0:
+                taken = rest[slot] if whole and tokens == 0 else min(room, rest[slot])
+                if whole and taken < rest[slot]:
+                    break
+                tokens, room = tokens + taken, room - taken
+                rest[slot] -= taken
+                if rest[slot] == 0:
+                    rest[slot] = -1  # its prompt ends with this step
+        stalled = whole and tokens > 0
+        seconds = engine.step_s + engine.per_prefill_token_s * tokens + engine.per_cached_token_s * held
+        seconds += 0.0 if stalled else engine.per_sequence_s * decoding
+        seconds *= speed * (engine.slow_factor if slow else 1.0)
+        now += seconds * np.exp(engine.noise * rng.standard_normal())
+        kept = 0
+        for slot in range(active):
+            request = owner[slot]
+            if rest[slot] < 0 or (rest[slot] == 0 and not stalled):
+                if left[slot] == output[request]:
+                    first_s[request] = now
+                rest[slot] = 0
+                left[slot] -= 1
+                cached[slot] += 1
+                held += 1
+            if left[slot] == 0:
+                last_s[request] = now
+                held -= cached[slot]
+                ended += 1
+                if closed and known < n:
+                    arrival[known] = now
+                    known += 1
+                continue
+            if kept < slot:
+                owner[kept], left[kept] = owner[slot], left[slot]
+                cached[kept], rest[kept] = cached[slot], rest[slot]
+            kept += 1
+        active = kept
     return first_s, last_s, failed

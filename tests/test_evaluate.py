@@ -215,7 +215,7 @@ def test_a_short_clean_run_cannot_prove_p99_and_says_how_many_requests_would() -
     report = judge(make_policy(latency("ttft", 99, 1.0)), make_run(make_requests(0.1, n=150)))
     check = only(report, "ttft.p99")
     assert (check.verdict, check.cause, report.exit_code) == (Verdict.INCONCLUSIVE, "undecided", 4)
-    assert "needs 489 requests" in check.reason  # ln 0.025 / ln 0.99 x (t_9 / z)^2 = 367.04 x 1.3321
+    assert "needs 398 requests" in check.reason  # ln 0.05 / ln 0.99 x (t_9 / z)^2 = 298.07 x 1.3321
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ def test_goodput_that_rises_with_load_beyond_its_interval_is_called_not_monotone
 
 
 def test_an_undecided_load_neither_ends_the_curve_nor_extends_it() -> None:
-    found = judge(policy_at(64, *STRICT), *curve(c16=0, c32=28, c64=2, c96=31)).capacity
+    found = judge(policy_at(64, *STRICT), *curve(c16=0, c32=28, c64=21, c96=31)).capacity
     assert found is not None
     assert (found.load, found.fails) == (Load(concurrency=64), None)
     assert found.text == "at least concurrency 64; concurrency 96 undecided"

@@ -151,7 +151,8 @@ def _row(objective: Objective, answer: Answer, text: str, **facts: object) -> Ne
 def _share(objective: Objective, policy: Policy) -> Need:
     """The zero-miss minimum of a share, and how dependent the declared requests may be."""
     share, alpha = objective.share or 0.0, round(1 - policy.evidence.confidence, 12)
-    least = {runs: stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs)) for runs in DESIGNS}
+    eased = objective.metric in ("goodput", "e2e") and policy.evidence.run_spread > 0
+    least = {runs: _least(share, alpha, runs, eased) for runs in DESIGNS}
     what = _what(objective)
     if policy.evidence.decide == "point":
         return _row(objective, "by count", "decide: point takes the estimate, however few the requests")
@@ -162,7 +163,7 @@ def _share(objective: Objective, policy: Policy) -> Need:
         text = f"counts gaps, of which a request has many: at least {least[10]:,} in ten runs"
         return _row(objective, "can pass", text, least=least)
     declared = runs * each
-    need = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs))
+    need = _least(share, alpha, runs, eased)
     if declared < need:
         text = (
             f"even without a miss {need:,} {what} are needed in {runs} run{'s' * (runs != 1)}, and"
@@ -170,11 +171,11 @@ def _share(objective: Objective, policy: Policy) -> Need:
             " a clear miss can still fail it"
         )
         return _row(objective, "never passes", text, least=least, declared=declared)
-    room = _most_dependent(share, alpha, runs, declared)
+    room = _most_dependent(share, alpha, runs, declared, eased)
     text = f"{declared:,} declared; without a miss they pass while one independent request is worth at most"
     text += f" {room:,.1f} of them (deff)"
     if room < DEPENDENT:
-        wanted = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs), deff=DEPENDENT)
+        wanted = _least(share, alpha, runs, eased, DEPENDENT)
         text += f"; at deff {DEPENDENT:g}, common for a P99 at 65 % load, it takes {wanted:,}"
     return _row(objective, "can pass", text, least=least, declared=declared, deff_most=room)
 
@@ -185,18 +186,22 @@ def _what(objective: Objective) -> str:
     return f"requests with {objective.when.text}" if objective.when else "requests"
 
 
-def _df(runs: int) -> int:
-    return runs - 1 if runs >= CLUSTERS else 9  # fewer runs are judged by ten blocks
+def _least(share: float, alpha: float, runs: int, eased: bool, deff: float = 1.0) -> int:
+    """The zero-miss minimum: fewer than five runs are judged by ten blocks, and `eased` where they can be."""
+    few = runs < CLUSTERS
+    return stats.zero_miss_minimum(
+        share, alpha=alpha, df=9 if few else runs - 1, deff=deff, eased=eased and few
+    )
 
 
-def _most_dependent(share: float, alpha: float, runs: int, declared: int) -> float:
+def _most_dependent(share: float, alpha: float, runs: int, declared: int, eased: bool) -> float:
     """The deff at which the zero-miss minimum is what is declared (it grows with deff in proportion)."""
     if share in (0.0, 1.0):
         return float(declared)
     low, high = 1.0, float(declared)
     while high - low > 1e-3 * low:
         middle = math.sqrt(low * high)
-        fits = stats.zero_miss_minimum(share, alpha=alpha, df=_df(runs), deff=middle) <= declared
+        fits = _least(share, alpha, runs, eased, middle) <= declared
         low, high = (middle, high) if fits else (low, middle)
     return low
 

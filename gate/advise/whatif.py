@@ -15,7 +15,7 @@ from ..errors import InputError, UsageError
 from ..evaluate import loads
 from ..evaluate.judge import objectives
 from ..evaluate.judge.counting import Exact, Unknown, latency, scoped_values, score, suitable
-from ..evaluate.judge.shares import ShareRule
+from ..evaluate.judge.shares import ShareRule, share_rule
 from ..evaluate.prepare import Prepared, prepare
 from ..evaluate.sound import validity
 from ..model import (
@@ -34,6 +34,7 @@ from ..model import (
     Run,
     Status,
     WhatIf,
+    When,
 )
 
 STEPS = 10  # of a range given without its step
@@ -89,7 +90,7 @@ def whatif(
         raise InputError("no request was attempted", chosen.runs[0].run.input, "run the benchmark again")
     axes, target = _axes(chosen.runs, policy, wanted), _target(policy)
     ends = np.cumsum([one.counts.attempted for one in chosen.runs])
-    decide = _decider(policy, 1.0 if target is None else target, tuple(ends.tolist()))
+    decide = _decider(policy, 1.0 if target is None else target, chosen.runs, tuple(ends.tolist()))
     good = _joint(axes) if axes else None
     moves = tuple(_move(axis, axes, decide, target) for axis in axes)
     return WhatIf(
@@ -132,10 +133,16 @@ def _target(policy: Policy) -> float | None:
     return next((one.share for one in policy.objectives if one.kind is Kind.GOODPUT), None)
 
 
-def _decider(policy: Policy, share: float, ends: tuple[int, ...]) -> _Decider:
-    alpha = round(1 - policy.evidence.confidence, 12)
-    rule = ShareRule(share, alpha, objectives.family(policy), policy.evidence.decide == "point")
-    return _Decider(rule, ends)
+def _decider(
+    policy: Policy,
+    share: float,
+    runs: Sequence[Prepared],
+    ends: tuple[int, ...],
+    metric: str = "goodput",
+    when: When | None = None,
+) -> _Decider:
+    alpha, m = round(1 - policy.evidence.confidence, 12), objectives.family(policy)
+    return _Decider(share_rule(metric, share, runs, policy, alpha=alpha, m=m, when=when), ends)
 
 
 def _notes(policy: Policy, runs: Sequence[Prepared]) -> tuple[str, ...]:
@@ -336,7 +343,8 @@ def _percentile(objective: Objective, runs: Sequence[Prepared], policy: Policy) 
     if values.size == 0:
         return Needed(None, None, "no request is in scope")
     assert objective.share is not None
-    decide = _decider(policy, objective.share, tuple(np.cumsum([cell.size for cell in cells]).tolist()))
+    ends = tuple(np.cumsum([cell.size for cell in cells]).tolist())
+    decide = _decider(policy, objective.share, runs, ends, objective.metric, objective.when)
     ordered = np.sort(values)
     free = ordered[: int(np.searchsorted(ordered, np.inf))]
     return _needed(free, values.size, decide, lambda max_s: decide.verdict(values, max_s))

@@ -8,6 +8,7 @@ from datetime import date
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import units
 from ..errors import Exit
 from ..model import (
     Baseline,
@@ -254,12 +255,8 @@ def _top_notes(
     notes = []
     if policy.evidence.decide == "point":
         notes.append("decide: point: verdicts are naked estimates, their error rate is not controlled")
-    if len(chosen.runs) == 1:
-        notes.append("1 run: differences between runs (node, clocks, warm caches) are not covered")
-    if 1 < len(chosen.runs) < CLUSTERS:
-        notes.append(
-            f"{len(chosen.runs)} runs: the spread between runs is not covered; five or more would be"
-        )
+    if 0 < (number := len(chosen.runs)) < CLUSTERS:
+        notes.append(_spread_note(number, policy))
     notes += [
         f"the waiver of {waiver.objective} expired on {waiver.until} ({waiver.owner})"
         for waiver in policy.waivers
@@ -286,6 +283,19 @@ def _failure_note(runs: Sequence[Prepared]) -> str:
     hit, kinds = sum(1 for one in runs if one.counts.failed), lines.failures(runs)
     where = f" in {hit} of {len(runs)} runs" if len(runs) > 1 else ""
     return lines.failed(runs, 0) + where + (f": {kinds}" if kinds else "")
+
+
+def _spread_note(number: int, policy: Policy) -> str:
+    """How far fewer than five runs cover differences between runs: node, clocks, warm caches."""
+    runs = f"{number} run{'s' * (number > 1)}"
+    spread = 0.0 if policy.evidence.decide == "point" else policy.evidence.run_spread
+    if not spread:
+        return f"{runs}: differences between runs (node, clocks, warm caches) are not covered"
+    margin = units.show(spread, units.SHARE)
+    return (
+        f"{runs}: differences between runs are covered up to {margin} of a latency (run_spread), not those of"
+        " a queue near capacity; five or more runs show both"
+    )
 
 
 def _compared_notes(found: Comparison | None) -> list[str]:

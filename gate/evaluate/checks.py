@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import units
+from .. import stats, units
 from ..model import Check, Doubt, Kind, Objective, Policy, Verdict
 from .prepare import Prepared
 
@@ -114,6 +114,17 @@ def none_completed(objective: Objective, n: int, facts: dict[str, object]) -> Ch
     return check(
         objective, Verdict.INCONCLUSIVE, f"{reason}, too few to blame the server", cause="evidence", **facts
     )
+
+
+def few(test: stats.ShareTest) -> str:
+    """Why an undecided test has too little to say anything; empty where its interval is too wide."""
+    if test.why == "few_requests":
+        return f"fewer than {SURE_FROM} requests decide nothing"
+    if test.why == "few_effective":
+        least = stats.MIN_EFFECTIVE if test.passing else stats.MIN_FAILING
+        verb = "pass" if test.passing else "fail"
+        return f"worth only {test.n_eff:.0f} independent requests ({least} needed to {verb})"
+    return ""
 
 
 def share_of(objective: Objective) -> float:

@@ -100,6 +100,7 @@ class EvidenceRules(Struct, frozen=True):
 
     confidence: float = 0.95
     decide: str = "confident"  # or point
+    run_spread: float = 0.05  # by which latencies of runs may differ, where fewer than five do not show it
     runs_min: int | None = None
     requests_per_run_min: int | None = None
     tool_version_required: bool = False

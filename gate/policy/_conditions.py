@@ -74,6 +74,7 @@ def evidence(section: Section) -> tuple[list[Objective], EvidenceRules]:
     return list(_evidence_rules(section)), EvidenceRules(
         confidence=section["confidence"],
         decide=section["decide"],
+        run_spread=section["run_spread"],
         runs_min=section["runs"]["min"],
         requests_per_run_min=section["requests_per_run"]["min"],
         tool_version_required="version" in tool,

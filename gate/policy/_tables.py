@@ -156,6 +156,9 @@ TOOL = Shape(
 )
 _PROMPTS = "`varied`: the same prompt in a loop is not evidence; told by prompt texts, else by input lengths."
 _WARMUP = "Requests dropped from the start of each run; auto drops start-up and ramp-down."
+_RUN_SPREAD = (
+    "Below five runs: pass at the bound / (1 + this), fail at the bound x (1 + this); 0% trusts one run."
+)
 _ATTEMPTED = "The gateway counter of answers: engines do not count what was rejected before them."
 _IGNORE = (
     "Files that are left out of results and baselines, by name or glob; as --ignore, and shown as it is."
@@ -164,6 +167,7 @@ _LIKE = "write it like [meta*.json]"
 EVIDENCE = Shape(
     confidence=Key(CONFIDENCE, "How sure a verdict must be.", "95%"),
     decide=Key(word("confident", "point"), "By intervals, or (point) by the naked estimate.", "confident"),
+    run_spread=Key(ERRORS, _RUN_SPREAD, "5%"),
     runs=Key(_LEAST, "Fewest runs at the target load."),
     requests_per_run=Key(_LEAST, "Fewest requests a run, after warm-up."),
     tool=Key(TOOL, "The benchmark tool."),

@@ -81,6 +81,8 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     text = f"verdicts hold with {_share(now.confidence)}, was {_share(was.confidence)}"
     yield from _moved("evidence.confidence", was.confidence, now.confidence, text, larger="stricter")
     yield from _ordered("evidence.decide", was.decide, now.decide, _DECIDE)
+    text = f"below five runs, latencies may differ by {_share(now.run_spread)}, was {_share(was.run_spread)}"
+    yield from _moved("evidence.run_spread", was.run_spread, now.run_spread, text, larger="stricter")
     if was.warmup != now.warmup:
         text = f"requests dropped as warm-up: {now.warmup}, was {was.warmup}"
         yield Difference("different", "evidence.warmup", text)

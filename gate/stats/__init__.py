@@ -22,6 +22,7 @@ from ._counting import (
     Series as Series,
     Units as Units,
     count_runs as count_runs,
+    dependence as dependence,
     merge as merge,
     nearest_rank as nearest_rank,
     needed as needed,
@@ -32,6 +33,7 @@ from ._counting import (
 )
 from ._planning import (
     MIN_EFFECTIVE as MIN_EFFECTIVE,
+    MIN_FAILING as MIN_FAILING,
     MIN_REQUESTS as MIN_REQUESTS,
     more_requests as more_requests,
     zero_miss_minimum as zero_miss_minimum,
@@ -48,4 +50,10 @@ from ._relative import (
     welch_shift as welch_shift,
 )
 from ._room import MOST_SHARE as MOST_SHARE, RoomTest as RoomTest, room_test as room_test
-from ._verdict import ShareTest as ShareTest, t_interval as t_interval, test_share as test_share
+from ._tail import TAIL_EFFECTIVE as TAIL_EFFECTIVE, TailTest as TailTest, tail_test as tail_test
+from ._verdict import (
+    ShareTest as ShareTest,
+    design_effect as design_effect,
+    t_interval as t_interval,
+    test_share as test_share,
+)

@@ -79,6 +79,10 @@ class Level(Struct, frozen=True):
 class Units(Struct, frozen=True):
     """All a verdict needs: counts by run, or by block of one sequence of requests.
 
+    `inner` and `outer` count a bound that is tighter and one that is looser by what runs may differ: a pass
+    is asked of the tighter, a fail of the looser. `beside` counts other figures of the same requests, whose
+    dependence a pass must bear as well.
+
     Counts of runs can be taken on many machines and joined: agree on the second level
     (`second_level`), let each machine `count_runs` its runs, `merge` the parts anywhere, in any order.
     Blocks belong to one sequence and do not merge.
@@ -86,7 +90,10 @@ class Units(Struct, frozen=True):
 
     kind: Literal["runs", "blocks"]
     n: int  # attempted requests
-    levels: tuple[Level, ...]  # the bound; then, where scores were there to count, the second level
+    levels: tuple[Level, ...]  # the bound; then, where scores were there to count, lower ones
+    inner: Level | None = None
+    outer: Level | None = None
+    beside: tuple[Units, ...] = ()
 
     @property
     def met(self) -> int:
@@ -104,22 +111,58 @@ def second_level(scores: Sequence[Floats], share: float) -> float:
     return _second_level(_joined(scores), share)
 
 
-def units(scores: Sequence[Floats], share: float, threshold: float = 1.0) -> Units:
+def units(
+    scores: Sequence[Floats],
+    share: float,
+    threshold: float = 1.0,
+    *,
+    also: Sequence[float] = (),
+    run_spread: float = 0.0,
+    beside: Sequence[Units] = (),
+) -> Units:
     """Count the requests that met a bound, by run (five or more) or by block.
 
     `scores` has one array a run in order of submission, infinity for a failed request: value / bound
     with `threshold` 1, or plain values with the bound as `threshold` (one rounding less). Runs
-    without a request tell nothing and are left out. O(n). Raises ValueError for NaN.
+    without a request tell nothing and are left out. Fewer than five runs do not show how runs differ: there
+    the bound is also counted at `threshold` / and x (1 + `run_spread`). `also` are lower shares at which
+    dependence is measured too, `beside` is from `dependence`. O(n). Raises ValueError for NaN.
     """
     runs = [run for run in scores if run.size]
     if not runs:
         return Units("blocks", 0, (Level(0, ()),))
     column = _joined(runs)
-    second = _second_level(column, share)
-    if len(runs) >= MIN_RUNS:
-        return _count_runs(runs, threshold, second)
-    levels = tuple(_block_level(column <= limit) for limit in (threshold, second))
-    return Units("blocks", column.size, levels)
+    limits = [threshold, *(_second_level(column, one) for one in (share, *also))]
+    levels, inner, outer = _levels(runs, column, limits), None, None
+    if len(runs) < MIN_RUNS and run_spread > 0.0:
+        inner, outer = _levels(runs, column, (threshold / (1.0 + run_spread), threshold * (1.0 + run_spread)))
+    return Units(_kind(runs), column.size, levels, inner, outer, tuple(beside))
+
+
+def dependence(scores: Sequence[Floats], *shares: float) -> Units:
+    """Counts of a figure at its own second levels of `shares`: how much neighbours agree, and no more.
+
+    For `units(beside=...)`. O(n). Raises ValueError for NaN or no share.
+    """
+    runs = [run for run in scores if run.size]
+    if not runs or not shares:
+        raise ValueError("dependence is measured on requests, at one share or more")
+    column = _joined(runs)
+    return Units(
+        _kind(runs), column.size, _levels(runs, column, [_second_level(column, share) for share in shares])
+    )
+
+
+def _kind(runs: Sequence[Floats]) -> Literal["runs", "blocks"]:
+    return "runs" if len(runs) >= MIN_RUNS else "blocks"
+
+
+def _levels(runs: Sequence[Floats], column: Floats, limits: Sequence[float]) -> tuple[Level, ...]:
+    if len(runs) < MIN_RUNS:
+        return tuple(_block_level(column <= limit) for limit in limits)
+    sizes = tuple(run.size for run in runs)
+    hits = [tuple(int(np.count_nonzero(run <= limit)) for run in runs) for limit in limits]
+    return tuple(Level(sum(hit), (Series(sizes, hit),)) for hit in hits)
 
 
 def count_runs(scores: Sequence[Floats], threshold: float = 1.0, second: float | None = None) -> Units:
@@ -130,7 +173,9 @@ def count_runs(scores: Sequence[Floats], threshold: float = 1.0, second: float |
     runs = [run for run in scores if run.size]
     for run in runs:
         _refuse_nan(run)
-    return _count_runs(runs, threshold, second)
+    limits = (threshold,) if second is None else (threshold, second)
+    hits = [[int(np.count_nonzero(run <= limit)) for run in runs] for limit in limits]
+    return units_from_counts([run.size for run in runs], *hits)
 
 
 def units_from_counts(n: Sequence[int], met: Sequence[int], second: Sequence[int] | None = None) -> Units:
@@ -187,12 +232,6 @@ def _second_level(column: Floats, share: float) -> float:
     above = max(math.ceil(n * (1 - _exact(share))), min(SECOND_LEVEL_MISSES, math.ceil(n / 2)))
     index = min(max(n - above, 1), max(n - 1, 1)) - 1
     return float(np.partition(column, index)[index])
-
-
-def _count_runs(runs: Sequence[Floats], threshold: float, second: float | None) -> Units:
-    limits = (threshold,) if second is None else (threshold, second)
-    hits = [[int(np.count_nonzero(run <= limit)) for run in runs] for limit in limits]
-    return units_from_counts([run.size for run in runs], *hits)
 
 
 def _block_level(hit: Bools) -> Level:

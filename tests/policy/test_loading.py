@@ -175,6 +175,7 @@ def test_sections_other_than_objectives_are_kept() -> None:
     assert msgspec.structs.asdict(loaded.evidence) == {
         "confidence": 0.95,
         "decide": "confident",
+        "run_spread": 0.05,
         "runs_min": 30,
         "requests_per_run_min": 100,
         "tool_version_required": True,

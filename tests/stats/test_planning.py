@@ -15,9 +15,9 @@ scipy_stats = pytest.importorskip("scipy.stats")
 
 @pytest.mark.parametrize(("share", "df"), [(0.9, 9), (0.95, 9), (0.99, 9), (0.99, 4), (0.99, 29), (0.999, 9)])
 def test_the_zero_miss_minimum_is_the_first_size_that_passes(share, df):
-    def lower(n):  # with no miss the Clopper-Pearson bound of n is alpha^(1/n)
+    def lower(n):  # with no miss the mid-P bound of n is (2 alpha)^(1/n): half of share^n is alpha
         worth = n * (scipy_stats.norm.ppf(0.975) / scipy_stats.t.ppf(0.975, df)) ** 2
-        return 0.025 ** (1 / worth)
+        return 0.05 ** (1 / worth)
 
     n = stats.zero_miss_minimum(share, df=df)
     assert n == 100 or lower(n - 1) < share
@@ -29,7 +29,8 @@ def test_the_zero_miss_minimum_is_the_first_size_that_passes(share, df):
 def test_the_minimum_never_goes_below_the_sizes_that_may_decide():
     assert stats.zero_miss_minimum(0.5) == 100
     assert stats.zero_miss_minimum(0.5, deff=10) == 300
-    assert stats.zero_miss_minimum(0.99, deff=10) == pytest.approx(4890, abs=1)
+    # ln 0.05 / ln 0.99 x (2.262157 / 1.959964)^2 x 10 = 298.0729 x 13.32140
+    assert stats.zero_miss_minimum(0.99, deff=10) == pytest.approx(3971, abs=1)
     assert (stats.zero_miss_minimum(1.0), stats.zero_miss_minimum(0.0)) == (1, 1)
 
 

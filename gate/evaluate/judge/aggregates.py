@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import stats, units
 from ...model import Check, Kind, Objective, Verdict
-from ..checks import CLUSTERS, Setting, check, none_completed, percent, settling, share_of
+from ..checks import CLUSTERS, Setting, check, few, none_completed, percent, settling, share_of
 from .counting import Exact, Part, Range, lower_level, stated_percentile
 
 SURE_MISSES = 30  # dependence is also measured where this many requests are beyond the level
@@ -70,7 +70,9 @@ def _confident(
         reason = f"{between}; upper bound {percent(fails.upper, share)} < {percent(share)}"
         return check(objective, Verdict.FAIL, reason, **facts)
     undecided = lo == hi
-    reason = f"{between}; the interval contains {percent(share)}" + ("" if undecided else f"; {settled}")
+    side = passes if passes.share_met >= share else fails
+    open_ = few(side) or f"the interval contains {percent(share)}"
+    reason = f"{between}; {open_}" + ("" if undecided else f"; {settled}")
     cause = "undecided" if undecided else "evidence"
     return check(objective, Verdict.INCONCLUSIVE, reason, cause=cause, **facts)
 

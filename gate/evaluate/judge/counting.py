@@ -308,16 +308,17 @@ def lower_level(runs: Sequence[Prepared], metric: str, most: float) -> list[int]
         summary = one.stated(metric)
         if summary is None or len(summary.percentiles) < 2:
             return None
-        stated.append(dict(summary.percentiles))
+        # None is below the least: a median a hair above the level leaves nearly half within it, not none.
+        stated.append({0.0: summary.min or 0.0, **dict(summary.percentiles)})
     common = [
-        percent for percent in stated[0] if percent / 100 <= most and all(percent in at for at in stated)
+        percent for percent in stated[0] if 0 < percent / 100 <= most and all(percent in at for at in stated)
     ]
     if not common:
         return None
     level = float(np.median([at[max(common)] for at in stated]))
     counts = []
     for one, at in zip(runs, stated, strict=True):
-        below = np.interp(level, list(at.values()), list(at), left=0.0, right=100.0)
+        below = np.interp(level, list(at.values()), list(at), right=100.0)
         counts.append(round(one.counts.completed * float(below) / 100))
     return counts
 

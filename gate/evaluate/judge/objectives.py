@@ -15,6 +15,7 @@ from ..checks import (
     SURE_FROM,
     Setting,
     check,
+    few,
     missing,
     none_completed,
     not_believed,
@@ -25,7 +26,7 @@ from ..worst import worst_case
 from .aggregates import from_counts
 from .counting import Exact, Good, Part, Unknown, goodput, latency
 from .rules import rule
-from .shares import ShareRule
+from .shares import share_rule
 from .sweep import headroom, sweep
 
 
@@ -105,12 +106,14 @@ def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) 
     bound, share = exact[0].bound, share_of(objective)
     n, met = sum(part.n for part in exact), sum(part.met for part in exact)
     facts = _observed(objective, np.concatenate(values), n, met, setting)
-    rule_of = ShareRule(share, setting.alpha, setting.m, setting.policy.evidence.decide == "point")
-    decided = rule_of.decide(values, bound, by_room=objective.metric != "itl")
+    about = objective.metric, share, setting.runs, setting.policy
+    decided = share_rule(*about, alpha=setting.alpha, m=setting.m, when=objective.when).decide(values, bound)
     if decided.test is None:
         return _point(objective, n, met, facts, decided.verdict == "pass")
     if decided.room is not None:
         return _roomy(objective, (decided.test, decided.room), facts, setting)
+    if decided.tail is not None:
+        return _by_tail(objective, (decided.test, decided.tail), facts, setting)
     return _confident(objective, decided.test, facts, setting)
 
 
@@ -155,9 +158,9 @@ def _confident(
     }
     if met == 0 and not any(one.counts.completed for one in setting.runs):
         return none_completed(objective, n, facts)
-    lower = f"{percent(1 - setting.alpha / 2)} lower bound {percent(test.lower, share)}"
+    lower = f"{percent(test.sure)} lower bound {percent(test.lower, share)}"
     upper = f"{percent(1 - setting.alpha / setting.m)} upper bound {percent(test.upper, share)}"
-    worth = _worth(test, len(setting.runs))
+    worth = _worth(test, len(setting.runs), setting.policy)
     counted = _count(objective, n, met)
     if test.unit == "requests" and test.verdict != "undecided":  # a share of 100 %: there is no interval
         facts |= {"interval": None, "interval_of": None, "n_eff": None, "deff": None}
@@ -184,26 +187,45 @@ def _roomy(
     """Too few independent requests to count misses, but the quantile is far inside its bound."""
     test, room = tests
     facts |= {"n_eff": test.n_eff, "deff": test.deff}
-    upper, limit = f"{room.upper:.2f} times the bounds", f"1 / {room.room:g}"
-    if objective.kind is Kind.LATENCY:  # of goodput, the quantile is one of value / bound
-        facts |= {"interval": (room.lower, room.upper), "interval_of": "quantile"}
-        upper = units.show(room.upper, objective.unit, objective.bound)
-        limit = f"the bound / {room.room:g}"
-    what = f"{percent(1 - setting.alpha / 2)} upper bound of the quantile {upper} <= {limit}"
+    facts |= {"interval": (room.lower, room.upper), "interval_of": "quantile"}
+    upper = units.show(room.upper, objective.unit, objective.bound)
+    what = (
+        f"{percent(1 - setting.alpha / 2)} upper bound of the quantile {upper} <= the bound / {room.room:g}"
+    )
+    return check(objective, Verdict.PASS, _otherwise(objective, test, what, room.units, setting), **facts)
+
+
+def _by_tail(
+    objective: Objective,
+    tests: tuple[stats.ShareTest, stats.TailTest],
+    facts: dict[str, object],
+    setting: Setting,
+) -> Check:
+    """Too few independent misses to count, but the scores thin out well inside the bounds."""
+    test, tail = tests
+    share = share_of(objective)
+    facts |= {"n_eff": test.n_eff, "deff": test.deff}
+    facts |= {"interval": (tail.lower, max(test.upper, test.share_met)), "interval_of": "share"}
+    what = f"{percent(1 - setting.alpha / 2)} lower bound {percent(tail.lower, share)} >= {percent(share)}"
+    what += " by the tail of value / bound"
+    return check(objective, Verdict.PASS, _otherwise(objective, test, what, tail.units, setting), **facts)
+
+
+def _otherwise(objective: Objective, test: stats.ShareTest, what: str, units_: int, setting: Setting) -> str:
     runs = len(setting.runs)
-    source = f"over {room.units} {'runs' if room.units == runs else 'blocks'}"
-    worth = "" if runs >= CLUSTERS else f" {spread(runs)}"
-    reason = f"{_count(objective, test.n, test.met)}; {what} ({source}).{worth}"
-    return check(objective, Verdict.PASS, reason, **facts)
+    source = f"over {units_} {'runs' if units_ == runs else 'blocks'}"
+    worth = "" if runs >= CLUSTERS else f" {spread(runs, setting.policy)}"
+    return f"{_count(objective, test.n, test.met)}; {what} ({source}).{worth}"
 
 
 def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Setting) -> str:
     """Why it is undecided; what would decide it is said in runs and requests to send (`explain.effort`)."""
-    if test.why == "few_requests":
-        return f"fewer than {SURE_FROM} requests decide nothing"
-    if test.why == "few_effective":
-        return f"worth only {test.n_eff:.0f} independent requests (30 needed)"
-    least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df)
+    if too_few := few(test):
+        return too_few
+    if test.why == "run_spread":
+        margin = percent(setting.policy.evidence.run_spread)
+        return f"within {margin} of the bound, by which runs may differ (run_spread); five runs would show"
+    least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df, eased=test.eased)
     span = f"interval {percent(test.lower, share)} to {percent(test.upper, share)} contains {percent(share)}"
     return f"even without a miss {objective.id} needs {least:,} requests; {span}" if test.n < least else span
 
@@ -214,14 +236,17 @@ def _count(objective: Objective, n: int, met: int) -> str:
     return f"{percent(met / n, share_of(objective))} of {n:,} {noun} {verb} ({n - met:,} missed)"
 
 
-def _worth(test: stats.ShareTest, runs: int) -> str:
+def _worth(test: stats.ShareTest, runs: int, policy: Policy) -> str:
     source = f"{runs} runs" if test.unit == "runs" else "10 blocks"
     text = f"Worth {test.n_eff:,.0f} independent requests (deff {test.deff:.1f}, from {source})."
-    return text if test.unit == "runs" else f"{text} {spread(runs)}"
+    return text if test.unit == "runs" else f"{text} {spread(runs, policy)}"
 
 
-def spread(runs: int) -> str:
+def spread(runs: int, policy: Policy) -> str:
     """The warning that goes with fewer than five runs."""
+    margin = policy.evidence.run_spread
+    if margin and policy.evidence.decide != "point":
+        return f"Holds also where runs differ by {percent(margin)} in latency; five or more would show it."
     if runs == 1:
         return "Covers this run only: differences between runs are not included."
     return f"{runs} runs are too few to include their spread; five or more would."

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from ... import stats
-from ...model import Floats
+from ...model import Floats, Policy, Requests, When
+from ..prepare import Prepared
+from .counting import Unknown, metric_values, suitable
+
+QUEUE = 0.9  # a queue shows there before it shows in the last hundredth
+MIDDLE = 0.5
 
 
 class Decision(Struct, frozen=True):
@@ -16,29 +21,90 @@ class Decision(Struct, frozen=True):
     verdict: str
     test: stats.ShareTest | None = None  # None of a naked estimate
     room: stats.RoomTest | None = None  # where the quantile's distance from its bound decided
+    tail: stats.TailTest | None = None  # where the tail of goodput's score did
 
 
 class ShareRule(Struct, frozen=True):
     """At least `share` of the requests must meet a bound."""
 
+    metric: str
     share: float
     alpha: float
     m: int  # blocking absolute objectives that no other implies
     point: bool  # a naked estimate
+    run_spread: float
+    also: tuple[float, ...]  # lower shares at which the metric's own dependence is measured
+    beside: tuple[stats.Units, ...]  # what else of these requests shows how much neighbours agree
 
-    def decide(self, runs: Sequence[Floats], bound: float, *, by_room: bool = True) -> Decision:
-        """Count misses; where that is undecided, see how far inside its bound the quantile is.
+    def decide(self, runs: Sequence[Floats], bound: float) -> Decision:
+        """Count misses; where that is undecided, see how far inside its bound a TPOT is, or goodput's tail.
 
-        `runs` has the values of each run in submission order, inf for a miss whatever the bound. `by_room`
-        is False for gaps, of which a request has many. O(n). Raises ValueError for NaN.
+        `runs` has the values of each run in submission order, inf for a miss whatever the bound.
+        O(n). Raises ValueError for NaN.
         """
+        share, alpha = self.share, self.alpha
         if self.point:
             n, met = sum(run.size for run in runs), sum(int((run <= bound).sum()) for run in runs)
-            return Decision("pass" if stats.share_met(n, met, self.share) else "fail")
-        counted = stats.units(runs, self.share, bound)
-        test = stats.test_share(counted, self.share, alpha=self.alpha, m=self.m)
-        if test.verdict == "undecided" and by_room:
-            room = stats.room_test(runs, self.share, threshold=bound, alpha=self.alpha)
+            return Decision("pass" if stats.share_met(n, met, share) else "fail")
+        counted = stats.units(
+            runs, share, bound, also=self.also, run_spread=self.run_spread, beside=self.beside
+        )
+        test = stats.test_share(counted, share, alpha=alpha, m=self.m)
+        if test.verdict == "undecided" and self.metric == "tpot":
+            room = stats.room_test(runs, share, threshold=bound, alpha=alpha)
             if room is not None and room.passed:
                 return Decision("pass", test, room)
+        if test.verdict == "undecided" and self.metric == "goodput" and test.n_eff >= stats.TAIL_EFFECTIVE:
+            scores = runs if bound == 1.0 else [run / bound for run in runs]
+            tail = stats.tail_test(scores, share, alpha=alpha, run_spread=self.run_spread)
+            if tail is not None and tail.passed:
+                return Decision("pass", test, tail=tail)
         return Decision(test.verdict, test)
+
+
+def share_rule(
+    metric: str,
+    share: float,
+    runs: Sequence[Prepared],
+    policy: Policy,
+    *,
+    alpha: float,
+    m: int,
+    when: When | None = None,
+) -> ShareRule:
+    """The rule for a percentile or for goodput of runs that hold requests."""
+    point = policy.evidence.decide == "point"
+    beside = () if point else tuple(_beside(metric, share, runs, policy, when))
+    also = (QUEUE,) if metric == "ttft" and share > QUEUE else ()
+    if metric == "e2e" and not beside:  # nothing says how its parts agree: its middle must
+        also = (MIDDLE,)
+    return ShareRule(metric, share, alpha, m, point, policy.evidence.run_spread, also, beside)
+
+
+def _beside(
+    metric: str, share: float, runs: Sequence[Prepared], policy: Policy, when: When | None
+) -> Iterator[stats.Units]:
+    """How much neighbours agree in TTFT (of goodput also in TPOT), at levels of their own.
+
+    The highest scores of a lucky run are long answers, which are independent: the queue it missed is not in
+    them, but it is in the highest TTFTs.
+    """
+    bounded = {bound.metric for bound in policy.goodput_bounds} if metric == "goodput" else {metric}
+    for part in ("ttft", "tpot"):
+        if (part not in bounded and not (part == "ttft" and "e2e" in bounded)) or metric == part:
+            continue
+        values = [_values(one, part, policy, when) for one in runs]
+        known = [found for found in values if found is not None and found.size]
+        if known and len(known) == len(values):
+            shares = (share, QUEUE) if part == "ttft" and share > QUEUE else (share,)
+            yield stats.dependence(known, *shares)
+
+
+def _values(one: Prepared, metric: str, policy: Policy, when: When | None) -> Floats | None:
+    try:
+        suitable(one, metric)
+        return (
+            metric_values(one.evidence, metric, when, policy) if isinstance(one.evidence, Requests) else None
+        )
+    except Unknown:
+        return None

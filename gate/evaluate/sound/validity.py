@@ -46,6 +46,11 @@ IDLE = 0.5  # mean requests in flight over the declared concurrency
 FILLED = 3  # requests a slot: with fewer, ramp-up and ramp-down are most of the run
 STREAK_LEAST = 10  # failures in a row
 BY_CHANCE = 1e-3  # how probable such a streak may be if failures were independent
+QUEUE, TOGETHER = (
+    0.9,
+    20.0,
+)  # P90 TTFT; as many wait together in 60 to 97 of 100 runs at 90 % load, few at 50 %
+NO_CURE = "20 to 30"  # docs/statistics.md
 LOST = 0.01  # share of rows missing or double that cannot decide a P99
 
 SHARES = (*METRICS, "goodput", "error_rate")
@@ -61,7 +66,7 @@ class Findings(Struct, frozen=True):
 def findings(runs: Sequence[Prepared], policy: Policy, baseline: Baseline | None = None) -> Findings:
     """Look at the runs that are judged together. An easier load is a doubt where a load was declared."""
     notes = [*warmup_effect(runs), *_repeats(runs), *_drift(runs), *_tokenizers(runs, baseline)]
-    notes += [*_failures_in_a_row(runs), *_client_overhead(runs, policy)]
+    notes += [*_failures_in_a_row(runs), *_client_overhead(runs, policy), *_near_capacity(runs, policy)]
     doubts: list[Doubt] = []
     declared = policy.workload.target is not None
     easier = [(text, declared, Why.EASIER_LOAD) for text in _easier(runs)]
@@ -182,6 +187,33 @@ def _halves(runs: Sequence[Prepared], metric: str) -> stats.Shift | None:
     logs = np.log(medians)
     first, second = logs[:, : parts // 2].ravel(), logs[:, parts // 2 :].ravel()
     return stats.paired_shift(first, second) if by_run else stats.welch_shift(first, second)
+
+
+# ---- an open loop near capacity -------------------------------------------------------------------
+
+
+def _near_capacity(runs: Sequence[Prepared], policy: Policy) -> list[str]:
+    """An open loop whose neighbours wait together: no rule knows the queues that were not in the run."""
+    columns, rate = [], 0.0
+    for run, rows in _rows(runs):
+        if run.load is None or not run.load.request_rate or run.load.production:
+            return []
+        if rows.ttft_s is None or not _in_order(rows) or _ttft_bound(policy) is None:
+            return []
+        columns.append(_finite(rows.ttft_s[rows.status == Status.COMPLETED]))
+        rate = run.load.request_rate or 0.0
+    n = sum(map(len, columns))
+    if n < stats.MIN_REQUESTS:
+        return []
+    together = stats.design_effect(stats.dependence(columns, QUEUE))
+    if together < TOGETHER:
+        return []
+    return [
+        f"an open loop with a queue: about {together:.0f} neighbours wait together for their first token"
+        f" ({together / rate:.2g} s of {n / rate:.3g} s at {rate:g} req/s), so that {n:,} requests are worth"
+        f" {n / together:.0f}. Near capacity {NO_CURE} of 100 servers with their P90 or P99 TTFT on its bound"
+        " pass, whatever the rule: measure much longer, in five runs or more, or at a lower rate"
+    ]
 
 
 # ---- the client ---------------------------------------------------------------------------------
