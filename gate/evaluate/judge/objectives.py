@@ -170,6 +170,8 @@ def _confident(
         reason = f"{counted}; {lower} >= {percent(share)}. {worth}"
         return check(objective, Verdict.PASS, reason, **facts)
     facts.pop("headroom", None)
+    if test.why == "run_spread":
+        facts["remedy"] = "measure five runs or more: one cannot say how runs differ"
     if test.verdict == "fail":
         return check(objective, Verdict.FAIL, f"{counted}; {upper} < {percent(share)}. {worth}", **facts)
     reason = f"{counted}; {_why(objective, test, share, setting)}"
