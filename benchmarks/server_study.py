@@ -2,7 +2,7 @@
 
 Each family is a kind of server (simulator.py) under five loads: a closed loop of a third of its slots and one
 of half more than all, an open loop at 50, 70 and 90 % of its capacity. Long simulations give the
-truth: the bounds that exactly the allowed share of requests misses, a quarter of it, or five times it. Goodput
+truth: the bounds that exactly the allowed share of requests misses, a quarter of it, or five times. Goodput
 has a bound each on TTFT, TPOT and E2E, at one rank of their own column. Then benchmarks are judged: one run
 of 500, 1500 or 3000 requests (warm), and five or ten runs of 300, each on a node of its own (speeds differ by
 3 or 4 %), cold or warm by family.
