@@ -27,6 +27,14 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
     return value
 
 
+def _link(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from ..publish import LINK
+
+    if value and not re.fullmatch(LINK, value):
+        raise click.BadParameter("write an address that begins with https://")
+    return value
+
+
 @click.command(name="comment")
 @click.option(
     "--report", "path", type=named, metavar="FILE", required=True, help="What `check --json FILE` wrote."
@@ -52,6 +60,9 @@ def _number(context: click.Context, parameter: click.Parameter, value: str) -> s
     help="A row in one comment that all jobs with this --key share. NAME: what the row is called, by default"
     " policy, model, hardware and load.",
 )  # fmt: skip
+@click.option(
+    "--page", default="", metavar="URL", callback=_link, help="Of the uploaded report page, to link to."
+)
 @click.option("--check-run", is_flag=True, help="Also make a check run of the commit (GitHub).")
 @click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
 @click.option(
@@ -94,6 +105,8 @@ def _load(path: str) -> AnyReport:
 def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outcome | None:
     if options["mode"] == "never":
         return None
+    from msgspec.structs import replace
+
     from .. import publish
     from ..model import Report, Verdict
 
@@ -105,7 +118,7 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
     )
     try:
         here, forge = publish.place(os.environ, options["pr"], options["timeout"])
-        return publish.publish(post, here, forge, options["mode"])
+        return publish.publish(post, replace(here, page_url=options["page"]), forge, options["mode"])
     except publish.PublishError as error:
         _warn("no comment was written", error, options["step_summary"])
         return None

@@ -20,6 +20,7 @@ _MARKER = re.compile(
     rf"<!-- slo-gate:comment job=({SHORT_HASH}) policy=({SHORT_HASH}) profile=({SHORT_HASH})"
     rf" name=({SHORT_HASH}|{NONE}) -->"
 )
+LINK = r"https?://[\w.:/%?=&#~+\-]+"  # what can end no link and no HTML comment
 _SHORTENED = "**Shortened to fit a comment: {}.** The JSON report has all."
 
 
@@ -77,8 +78,8 @@ def _foot(place: Place) -> str:
     parts = []
     if re.fullmatch(r"[0-9a-f]{7,64}", place.commit):
         parts.append(f"Commit {place.commit[:12]}")
-    if re.fullmatch(r"https?://[\w.:/\-]+", place.run_url):
-        parts.append(f"[run]({place.run_url})")
+    known = (("run", place.run_url), ("report page", place.page_url))
+    parts += [f"[{name}]({url})" for name, url in known if re.fullmatch(LINK, url)]
     return f"<sub>{', '.join(parts)}</sub>" if parts else ""
 
 

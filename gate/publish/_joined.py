@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ._body import BYTES, SHORT_HASH, digest, shorten
+from ._body import BYTES, LINK, SHORT_HASH, digest, shorten
 from ._nouns import Place, Post
 
 _ORDER = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN", "PASS")  # worst first
 _END = "<!-- slo-gate:end -->"
 _LEG = re.compile(
     rf"(?ms)^<!-- slo-gate:leg id=({SHORT_HASH}) verdict=({'|'.join(_ORDER)})"
-    rf"(?: commit=([0-9a-f]{{7,64}}))?(?: run=(https?://[\w.:/\-]+))? -->\n"
+    rf"(?: commit=([0-9a-f]{{7,64}}))?(?: run=({LINK}))? -->\n"
     rf"<details>\n<summary>([^\n]*)</summary>\n\n(.*?)\n\n</details>\n{_END}$"
 )
 
@@ -26,7 +26,7 @@ class Leg(Struct, frozen=True):
     id: str
     verdict: str  # PASS, WARN, INCONCLUSIVE, FAIL or ERROR
     commit: str
-    run_url: str
+    run_url: str  # or of its report page
     name: str
     markdown: str  # its report; the first line is the headline
 
@@ -39,7 +39,7 @@ def mark_of(key: str) -> str:
 def leg_of(post: Post, here: Place) -> Leg:
     """The row of a post: of its job and policy, so that an error takes the place of the verdict before it."""
     commit = here.commit if re.fullmatch(r"[0-9a-f]{7,64}", here.commit) else ""
-    run_url = here.run_url if re.fullmatch(r"https?://[\w.:/\-]+", here.run_url) else ""
+    run_url = next((url for url in (here.page_url, here.run_url) if re.fullmatch(LINK, url)), "")
     who = digest(f"{post.job}\0{post.policy}")
     return Leg(who, post.verdict, commit, run_url, post.leg or "", post.markdown.strip())
 

@@ -48,6 +48,19 @@ def test_each_job_has_a_row_worst_first_with_its_report_folded(
     assert "### PASS: 2 benchmarks: 2 PASS\n" in body
 
 
+def test_the_uploaded_page_is_linked_and_only_an_address_is_one(github: FakeForge, comment: Comment) -> None:
+    page = "https://ci.example/jobs/9/artifacts/file/report.html?a=1&b=%20"
+    comment(failing(), "--page", page)
+    comment(failing(), *KEY, "--page", page)
+    assert (
+        f"[run](https://github.example/owner/repo/actions/runs/99), [report page]({page})" in github.bodies[0]
+    )
+    assert f"[0123456789ab]({page})" in github.bodies[1]
+    assert comment(failing(), *KEY, "--page", page).stdout.startswith("unchanged")
+    for wrong in ("javascript:alert(1)", "https://x/)-->", "report.html"):
+        assert comment(failing(), "--page", wrong).returncode == 2
+
+
 def test_a_row_is_named_by_what_was_measured(github: FakeForge, comment: Comment) -> None:
     comment(failing(), *KEY)
     ((verdict, name),) = rows(github.bodies[0])
