@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-deep test-e2e test-action test-html lint format bench calibrate golden wheel clean help
+.PHONY: demo report test test-deep test-e2e test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ calibrate: $(VENV)/.dev ## the error rates of the verdicts, measured
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python benchmarks/calibrate_regression.py
 	@$(BIN)/python benchmarks/calibrate_lean.py
+
+compare-rivals: $(VENV)/.dev ## slo-gate beside other gates, each in its own environment: docs/comparison.md
+	@$(BIN)/python benchmarks/compare_rivals.py --docs
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

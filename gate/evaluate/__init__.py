@@ -16,6 +16,7 @@ from ..model import (
     Charts,
     Check,
     Comparison,
+    Kind,
     Level,
     Objective,
     Policy,
@@ -76,7 +77,7 @@ def evaluate(
     if again is not None:
         grown |= regression.confirmed(grown, _setting(policy, again[0], looks), again[1])
     checks = [grown.get(one.id) or objectives.judge(one, setting) for one in policy.objectives]
-    checks = validity.doubted(_coherent(policy, checks), seen.doubts, policy)
+    checks = validity.doubted(_coherent(policy, _by_percentile(policy, checks)), seen.doubts, policy)
     capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
     checks = [with_burden(_waived(one, policy.waivers, today), policy) for one in checks]
     checks = lines.told([with_range(one, setting) for one in checks], policy, chosen.runs, today)
@@ -91,6 +92,7 @@ def evaluate(
         *report.notes,
         *notes,
         *burden_notes(checks, policy),
+        *_alone(verdict, checks),
         *_compared_notes(compared),
     )
     return replace(report, notes=notes, charts=_pictures(setting, runs, checks, charts) if charts else None)
@@ -191,6 +193,34 @@ def _coherent(policy: Policy, checks: Sequence[Check]) -> list[Check]:
     return [_implied(whole, failed) if one is whole else one for one in checks]
 
 
+def _by_percentile(policy: Policy, checks: Sequence[Check]) -> list[Check]:
+    """What another percentile of the same metric and requests already decides, at an equal or stricter bound.
+
+    "P99 TTFT <= 1 s" holds "P90 TTFT <= 1 s"; where the weaker one fails, so does the stricter.
+    """
+    asked = {one.id: one for one in policy.objectives if one.kind is Kind.LATENCY}
+    decided = [one for one in checks if one.id in asked and one.verdict in (Verdict.PASS, Verdict.FAIL)]
+
+    def by(one: Check) -> Check | None:
+        if one.id not in asked or one.cause != "undecided":
+            return None
+        for other in decided:
+            pair = (asked[other.id], asked[one.id])
+            strict, weak = pair if other.verdict is Verdict.PASS else pair[::-1]
+            if one.n == other.n and _holds(strict, weak):
+                return other
+        return None
+
+    return [_implied(one, other) if (other := by(one)) is not None else one for one in checks]
+
+
+def _holds(strict: Objective, weak: Objective) -> bool:
+    """Whether the one cannot pass without the other."""
+    if (strict.metric, strict.when) != (weak.metric, weak.when):
+        return False
+    return (strict.share or 0.0) >= (weak.share or 0.0) and (strict.bound or 0.0) <= (weak.bound or 0.0)
+
+
 def _strict(asked: dict[str, Objective], one: Check) -> bool:
     share, goodput = asked[one.id].share, asked["goodput"].share
     return share is not None and goodput is not None and goodput >= share
@@ -199,11 +229,11 @@ def _strict(asked: dict[str, Objective], one: Check) -> bool:
 def _implied(one: Check, by: Check) -> Check:
     if one.verdict is by.verdict:
         return one
-    outcome = (
-        "passes: every good request meets it"
-        if by.verdict is Verdict.PASS
-        else "fails: what misses it is not good"
-    )
+    goodput = "goodput" in (one.id, by.id)
+    if by.verdict is Verdict.PASS:
+        outcome = "passes: every good request meets it" if goodput else "passes at an equal or stricter bound"
+    else:
+        outcome = "fails: what misses it is not good" if goodput else "fails at an equal or looser bound"
     reason = f"follows from {by.id}, which {outcome}"
     return replace(
         one,
@@ -212,6 +242,7 @@ def _implied(one: Check, by: Check) -> Check:
         implied_by=by.id,
         cause=None,
         more_requests=None,
+        more_range=None,
         interval=None,
         interval_of=None,
         n_eff=None,
@@ -300,6 +331,18 @@ def _spread_note(number: int, policy: Policy) -> str:
 
 def _compared_notes(found: Comparison | None) -> list[str]:
     return [f"baseline: {note}" for note in found.notes] if found is not None else []
+
+
+def _alone(verdict: Verdict, checks: Sequence[Check]) -> list[str]:
+    """The one objective that keeps the gate open, where there is one, and what it would take."""
+    blocking = [one for one in checks if one.blocks]
+    if verdict is not Verdict.INCONCLUSIVE or len(blocking) != 1 or blocking[0].cause != "undecided":
+        return []
+    (one,) = blocking
+    need = "its reason says what would decide it"
+    if one.more_requests is not None:
+        need = f"about {units.about(one.more_requests)} more requests would decide it"
+    return [f"{one.id} alone keeps the gate open, everything else that blocks passes; {need}"]
 
 
 def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
