@@ -329,7 +329,7 @@ def sweep_table(times: int) -> list[str]:
         noise = 3 * math.sqrt(least * (1 - least) / times)
         if found.whole[0.1, 1.0] < least - noise:
             wrong.append(f"the same build passes in {found.whole[0.1, 1.0]:.0%} of {runs} + {runs} real runs")
-        if alarms > 0 or (caught and caught < 1):
+        if alarms > ALPHA / 2 or (caught and caught < 1):
             wrong.append(f"{runs} + {runs} real runs: {alarms:.1%} false alarms, +15 % found in {caught:.0%}")
         if float(np.mean(at_limit)) > CLEARED:
             wrong.append(f"{runs} + {runs} real runs that grew by exactly `max` pass in {_both(at_limit)} %")

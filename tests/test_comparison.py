@@ -19,7 +19,7 @@ def compare(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def documented() -> dict[str, dict[str, str]]:
-    """Of the page's tables: the first cell of a row -> column -> cell."""
+    """Of the page's tables: the first cell of a row -> column -> cell, of the first row that has it."""
     found: dict[str, dict[str, str]] = {}
     head: list[str] = []
     for line in (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").splitlines():
@@ -27,7 +27,7 @@ def documented() -> dict[str, dict[str, str]]:
         if cells and not head:
             head = cells
         elif cells and not cells[0].startswith("---"):
-            found[cells[0]] = dict(zip(head[1:], cells[1:], strict=False))
+            found.setdefault(cells[0], dict(reversed([*zip(head[1:], cells[1:], strict=False)])))
         elif not cells:
             head = []
     return found
