@@ -35,10 +35,10 @@ def test_a_percentile_that_passes_decides_the_lower_ones_at_an_equal_or_looser_b
     assert set(verdicts(report).values()) == {Verdict.PASS}
 
 
-@pytest.mark.parametrize(("bound", "implied"), [(0.30, True), (0.31, False)])
+@pytest.mark.parametrize(("bound", "implied"), [(0.30, True), (0.45, False)])
 def test_a_weaker_percentile_that_fails_fails_the_stricter_one(bound: float, implied: bool) -> None:
-    values = np.r_[np.full(30, 0.1), np.full(90, 0.305)]  # three of four are late at 300 ms, none at 310
-    report = judged(values, latency("ttft", 50, bound), latency("ttft", 99, 0.30), runs=1)
+    values = np.r_[np.full(30, 0.1), np.full(90, 0.4)]  # three of four are late at 300 ms, none at 450
+    report = judged(values, latency("ttft", 50, bound), latency("ttft", 99, 0.30))
     found = verdicts(report)
     assert (found["ttft.p50"] is Verdict.FAIL) == implied
     assert found["ttft.p99"] is Verdict.FAIL
