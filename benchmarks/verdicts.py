@@ -221,7 +221,7 @@ def thinning(scores: Floats, share: float, runs: int, spread: float) -> Bools:
         least = failed / size**2 + tail**2 * (1 + (far * number / logs) ** 2) / number
         error = np.maximum(error, np.sqrt(least) / np.exp(whole))
         upper = np.exp(whole + stats.t.ppf(1 - ALPHA / 2, k - 1) * error)
-    room = quantile(scores, share) * 1.15 <= 1.0
+    room = quantile(scores, share) * (1.15 if runs >= MIN_RUNS else 1.25) <= 1.0
     return (start[:, 0] > 0) & (far > 0) & np.isfinite(error) & (upper <= 1 - share) & room
 
 

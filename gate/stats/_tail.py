@@ -23,7 +23,7 @@ TAIL_MOST = 0.99  # beyond it a tenth of the requests is too far from the bound
 TAIL_LEAST = 1000  # requests, as far down as it was measured
 TAIL_EFFECTIVE = 50  # independent ones: a queue that comes and goes has no one tail
 TAIL_SHARE = 0.1  # of the requests, those with the highest finite scores
-TAIL_ROOM = 1.15  # bound / sample quantile that a PASS asks for
+TAIL_ROOM = {False: 1.25, True: 1.15}  # bound / sample quantile that a PASS asks for; whether by runs
 
 
 class TailTest(Struct, frozen=True):
@@ -62,7 +62,7 @@ def tail_test(
     error = float(np.std(k * whole - (k - 1) * left, ddof=1)) / math.sqrt(k)
     error = max(error, _independent_error(total, far)) if math.isfinite(error) else math.inf
     missed = math.exp(min(whole + t_quantile(1.0 - alpha / 2.0, k - 1) * error, 0.0))
-    roomy = nearest_rank(column, share) * TAIL_ROOM <= 1.0
+    roomy = nearest_rank(column, share) * TAIL_ROOM[len(runs) >= MIN_RUNS] <= 1.0
     return TailTest(roomy and missed <= 1.0 - share, 1.0 - missed, k)
 
 
