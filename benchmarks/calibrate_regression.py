@@ -5,7 +5,7 @@
    times congestion (a Gaussian AR(1) over requests, new in every run), times a factor of the run (sigma 3 %),
    times one of the session (sigma 4 %) where sessions are compared.
 2. The 30 runs of examples/chat at concurrency 16, split at random into two builds that are the same.
-3. Servers of simulator.py; the first four were looked at when the rule was made, the others were not.
+3. Servers of queueing.py; the first four were looked at when the rule was made, the others were not.
 
 Prints Markdown tables and exits 1 where a rate leaves its limit. `--quick` measures fewer pairs.
 """
@@ -351,19 +351,19 @@ AT_SERVERS = ((0.1, 1.0), (0.1, 1.1), (0.1, 1.3))
 
 def server_sides(name: str, design: Design, seed: int) -> Sides:
     """Two measurements of one warm server, each run at a speed of its own."""
-    import simulator
+    import queueing
 
     policy = Policy("calibrate", "calibrate", "0" * 64, (), evidence=WORKLOAD)
     rng = np.random.default_rng(seed)
     warm, runs = 2000, []
     for number in range(2 * design.runs):
         at = int(rng.integers(2**60))
-        scenario = simulator.SCENARIOS[name].at_speed(math.exp(RUN_SIGMA * rng.standard_normal()))
-        trace = simulator.simulate(scenario, design.requests, at, warm)
+        scenario = queueing.SCENARIOS[name].at_speed(math.exp(RUN_SIGMA * rng.standard_normal()))
+        trace = queueing.simulate(scenario, design.requests, at, warm)
         drawn = np.random.default_rng(at)  # the simulator draws the lengths first
         prompts, outputs = (
-            simulator._lengths(drawn, design.requests + warm, *of)[warm:].astype(float)
-            for of in (simulator.PROMPT, simulator.OUTPUT)
+            queueing._lengths(drawn, design.requests + warm, *of)[warm:].astype(float)
+            for of in (queueing.PROMPT, queueing.OUTPUT)
         )
         runs.append(prepare(_run(f"{number}", "s", trace.ttft_s, trace.e2e_s, outputs, prompts), policy))
     return same_session(runs[: design.runs], runs[design.runs :])
@@ -371,9 +371,9 @@ def server_sides(name: str, design: Design, seed: int) -> Sides:
 
 def server_table(times: int) -> list[str]:
     """Prints the simulated servers, those that were looked at and the others; what leaves its limit."""
-    import simulator
+    import queueing
 
-    groups = {"seen": SEEN, "not seen": tuple(name for name in simulator.SCENARIOS if name not in SEEN)}
+    groups = {"seen": SEEN, "not seen": tuple(name for name in queueing.SCENARIOS if name not in SEEN)}
     print(
         f"\n{times} pairs a server and design; nine rules at `max: 10%`, each at alpha 5 %; mean / worst in %"
     )

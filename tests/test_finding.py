@@ -72,7 +72,7 @@ def test_what_is_left_out_is_in_every_report(place: Path, slo_gate: Process) -> 
         (place / "r" / name).write_text("{}")
     words = ["--ignore", "meta-*.json", "--ignore", "nothing.json"]
     outputs = ["--json", "o.json", "--markdown", "o.md", "--html", "o.html"]
-    done = slo_gate("check", "r", "-p", "p.yaml", *words, *outputs)
+    done = slo_gate("check", "r", "-p", "p.yaml", "-v", *words, *outputs)
     assert done.returncode == 0
     said = ["ignored by meta-*.json: 2 files, r/meta-1.json, r/meta-2.json"]
     said += ["ignored by nothing.json: nothing, no result has such a name"]
@@ -110,7 +110,7 @@ def test_run_leaves_out_what_the_command_writes_besides(place: Path, slo_gate: P
     words = ["run", "-p", "p.yaml", "--runs", "1", "--max-failures", "1"]
     command = ["--", sys.executable, "-c", script, "{dir}", "{seed}"]
     assert slo_gate(*words, "--dir", "one", *command).returncode == 3
-    done = slo_gate(*words, "--dir", "two", "--ignore", "meta.json", *command)
+    done = slo_gate(*words, "-v", "--dir", "two", "--ignore", "meta.json", *command)
     assert done.returncode == 0, done.stderr
     assert "ignored by meta.json: 1 file, meta.json" in " ".join(done.stdout.split())
     assert slo_gate("run", "-p", "p.yaml", "--again", "--dir", "two").returncode == 0

@@ -88,7 +88,7 @@ def test_there_are_never_more_looks_than_alpha_was_divided_for(
 
 
 def test_a_look_of_five_is_judged_at_a_fifth_of_alpha() -> None:
-    ttft = np.where(np.random.default_rng(3).random(2000) < 0.03, 1.0, 0.1)
+    ttft = np.where(np.random.default_rng(3).random(2000) < 0.01, 1.0, 0.1)
     runs = [make_run(make_requests(part, part + 1)) for part in np.split(ttft, 5)]
     rules = goodput(0.95), latency("ttft", 90, 0.5)
     fifth = evaluate(make_policy(*rules, bounds={"ttft": 0.5}), runs, date(2027, 1, 1), looks=5)

@@ -79,7 +79,7 @@ def test_a_wrong_model_ends_the_session_after_one_run(session: Session) -> None:
     workload = "workload: {{model: llama-*, load: {{concurrency: 8}}}}"
     text = f"version: 1\nname: s\n{workload}\nslo: {{{{ttft: {{{{p90: 1s}}}}}}}}\n"
     session.policy(text=text)
-    done = session.run(command=session.simulate(*GOOD))
+    done = session.run("-v", command=session.simulate(*GOOD))
     assert done.returncode == 4
     assert rounds(session) == 1
     assert "more runs cannot settle workload.model" in done.stdout.replace("\n    ", " ")
