@@ -8,8 +8,8 @@ stands still. It takes
     (step_s + per_sequence_s x decoding + per_prefill_token_s x prefilled) x slow x speed x noise
 
 seconds. Prompts and outputs are lognormal, arrivals Poisson, bursty (gamma) or a closed loop. Slow phases
-come and go at random (a neighbour, a clock, a collection of garbage) and fail more requests. The design study
-behind the rule of docs/regression.md has the same engine and the same eight scenarios, in code of its own. Numba compiles
+come and go at random (a neighbour, a clock, a collection of garbage) and fail more requests. The figures of
+docs/regression.md come from its eight scenarios; simulator.py is a later one, with a KV cache. Numba compiles
 the loop: well under 1 us a request.
 """
 

@@ -39,7 +39,8 @@ def test_the_page_is_what_explain_says(request: pytest.FixtureRequest) -> None:
 def test_every_code_verdict_doubt_objective_and_rule_has_its_entry() -> None:
     properties = _schemas.load("policy")["properties"]
     rules = {f"workload.{key}" for key in properties["workload"]["properties"]} | {"workload.sweep"}
-    facts_of_evidence = {"confidence", "decide", "warmup", "attempted", "ignore", "run_spread"}  # settings and no rules
+    # settings, not rules
+    facts_of_evidence = {"confidence", "decide", "warmup", "attempted", "ignore", "run_spread"}
     rules |= {f"evidence.{key}" for key in set(properties["evidence"]["properties"]) - facts_of_evidence}
     assert set(KNOWN["exit codes"]) == {str(int(code)) for code in Exit} | {"130"}
     assert set(KNOWN["verdicts"]) == {verdict.value for verdict in Verdict} | {"error"}

@@ -123,7 +123,8 @@ def few(test: stats.ShareTest) -> str:
     if test.why == "few_effective":
         least = stats.MIN_EFFECTIVE if test.passing else stats.MIN_FAILING
         verb = "pass" if test.passing else "fail"
-        return f"worth only {test.n_eff:.0f} requests that do not wait for each other ({least} needed to {verb})"
+        worth = f"worth only {test.n_eff:.0f} requests that do not wait for each other"
+        return f"{worth} ({least} needed to {verb})"
     return ""
 
 
