@@ -152,7 +152,14 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:
         done = subprocess.run(
-            [*SLO_GATE, *words], env=known, stdout=subprocess.PIPE, text=True, timeout=600, check=False
+            [*SLO_GATE, *words],
+            env=known,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=600,
+            check=False,
         )
     except subprocess.SubprocessError as error:
         print(

@@ -122,7 +122,12 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def _without_emptying(name: str, flags: int) -> int:
-    return os.open(name, flags & ~os.O_TRUNC, 0o666)
+    """Nor waiting: a named pipe that nobody reads is an OSError."""
+    waits = getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(name, flags & ~os.O_TRUNC | waits, 0o666)
+    if waits:
+        os.set_blocking(descriptor, True)  # where somebody reads, all of it is written
+    return descriptor
 
 
 def _refuse_special(found: os.stat_result, path: str | Path) -> None:

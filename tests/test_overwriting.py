@@ -217,6 +217,60 @@ def test_no_other_command_writes_over_what_it_reads(words: list[str], place: Pat
     assert content(place) == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "r", "-p", "p.yaml", "--ignore", "b.jsonl", "--json", "r/b.jsonl"],
+        [
+            "check",
+            "r/a.jsonl",
+            "-p",
+            "p.yaml",
+            "--baseline",
+            "r/b.jsonl",
+            "--ignore",
+            "b.jsonl",
+            "--junit",
+            "r/b.jsonl",
+        ],
+    ],
+)
+def test_what_is_left_out_is_not_written_over_either(
+    words: list[str], place: Path, slo_gate: Process
+) -> None:
+    (place / "r/b.jsonl").write_text(rows(0.2))
+    before = content(place)
+    assert slo_gate(*words).returncode == 2
+    assert content(place) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "r", "-p", "p.yaml", "--json", "pipe"],
+        ["init", "--from", "r", "--force", "-o", "pipe"],
+    ],
+)
+def test_a_pipe_that_nobody_reads_is_no_output(words: list[str], place: Path) -> None:
+    os.mkfifo(place / "pipe")
+    done = subprocess.run(
+        [sys.executable, "-m", "gate", *words],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+
+
+def test_a_pipe_that_is_read_gets_the_whole_report(place: Path, slo_gate: Process) -> None:
+    os.mkfifo(place / "pipe")
+    with subprocess.Popen(["cat", place / "pipe"], stdout=subprocess.PIPE) as reader:
+        assert slo_gate("check", "r", "-p", "p.yaml", "--json", "pipe").returncode == 0
+        assert json.loads(reader.communicate(timeout=60)[0])["verdict"] == "pass"
+
+
 def test_a_report_within_the_results_is_known_by_the_next_check(place: Path, slo_gate: Process) -> None:
     """Its other outputs too, and a report may be replaced by the next, also where the shell names it."""
     endings = {

@@ -344,10 +344,8 @@ def keep_inputs(options: Mapping[str, Any], targets: Sequence[str]) -> None:
     faults: list[UsageError] = []
     paths = [options[key] for key in ("policy_path", "dataset") if options.get(key)]
     paths += [name for name in policy.NAMES if not options.get("policy_path") and not options.get("preset")]
-    left_out = options.get("ignore") or ()
-    results, stored = (
-        readers.files.candidates(options.get(key) or (), left_out) for key in ("results", "baseline")
-    )
+    # Also what --ignore leaves out: it may be a measurement.
+    results, stored = (readers.files.candidates(options.get(key) or ()) for key in ("results", "baseline"))
     # The report of an earlier check is no input, but for a baseline.
     found = (path for path in results if disk.identity(path) not in there or not readers.ours.written(path))
     if "-" in (options.get("results") or ()):

@@ -38,7 +38,7 @@ class Ignored:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self.left_out: dict[str, list[str]] = {pattern: [] for pattern in patterns}
+        self.left_out: dict[str, dict[str, None]] = {pattern: {} for pattern in patterns}  # names, each once
         for pattern in self.left_out:
             if not Path(pattern).name:
                 hint = "write the name of a file or a glob, like --ignore 'meta*.json'"
@@ -49,7 +49,7 @@ class Ignored:
         whole = Path(os.path.abspath(path)) if self.left_out else path  # noqa: PTH100 links stay as named
         for pattern, names in self.left_out.items():
             if path.match(pattern) or whole.match(pattern):
-                names.append(f"{path}/" if is_folder(path) else str(path))
+                names[f"{path}/" if is_folder(path) else str(path)] = None
                 return True
         return False
 
@@ -98,18 +98,18 @@ def find(
     return sources, notes
 
 
-def candidates(names: Iterable[str], ignore: Iterable[str] = ()) -> Iterator[Path]:
-    """Every file that `find` may give, to look before anything is read.
+def candidates(names: Iterable[str]) -> Iterator[Path]:
+    """Every file that `find` may give, or leave out, to look before anything is read.
 
-    Raises UsageError for a pattern that is none, and nothing for what cannot be read: that is told later.
+    Raises nothing for what cannot be read: that is told later.
     """
-    left_out = Ignored(ignore)
+    left_out = Ignored(())
     for name in filter(None, names):
         for place in _places(Path(name), left_out, _passed) if _several(name) else (Path(name),):
             if is_folder(place):
                 files = _walk(place, left_out, _passed)
                 yield from (file for file in files if _suffix(file) in RESULT_SUFFIXES)
-            elif not left_out(place):
+            else:
                 yield place
 
 
@@ -233,7 +233,7 @@ def _walked(folder: Path, ignored: Ignored, failed: Failed) -> Iterator[tuple[Pa
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = [name for name in folders if not ignored(Path(root, name))]
+        folders[:] = [name for name in sorted(folders) if not ignored(Path(root, name))]
         yield Path(root), folders, [name for name in names if not ignored(Path(root, name))]
 
 
