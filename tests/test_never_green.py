@@ -199,3 +199,18 @@ def test_copies_are_found_in_a_sample_of_many_rows() -> None:
         share for _, share in repeats([("a", rows), ("b", make_requests(ttft[::-1], ttft[::-1] * 3))])
     ] == [1.0]
     assert list(repeats([("a", rows), ("b", other)])) == []
+
+
+def test_rows_of_a_coarse_clock_that_stand_in_another_run_are_told_from_chance() -> None:
+    """Tenths of a millisecond over 0.1 x 1.5 s: 400 requests share some 400 x 400 / 1.5 million cells."""
+
+    def rows(seed: int) -> tuple[np.ndarray, np.ndarray]:
+        noise = np.random.default_rng(seed)
+        return noise.uniform(0.1, 0.2, 400).round(4), noise.uniform(1.0, 2.5, 400).round(4)
+
+    ttft, e2e = rows(1)
+    first = ("a", make_requests(ttft, e2e))
+    assert [share for _, share in repeats([first, ("b", make_requests(ttft[::-1], e2e[::-1]))])] == [1.0]
+    half = make_requests(ttft[::2], e2e[::2])
+    assert [share for _, share in repeats([first, ("b", half)])] == [1.0]
+    assert list(repeats([first, ("b", make_requests(*rows(2)))])) == []
