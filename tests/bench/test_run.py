@@ -435,7 +435,7 @@ def test_a_red_that_the_second_measurement_clears_passes_and_says_that_it_failed
     report = session.report(*CONFIRM, "--baseline-command", base, command=command)
     assert (report["verdict"], report["exit_code"]) == ("pass", 0)
     found = regressed(report)
-    assert found["observed"] == pytest.approx(0.0, abs=1e-3)
+    assert found["observed"] == pytest.approx(0.001, abs=1e-4)
     assert "Not confirmed: at first it failed, +40%" in found["reason"]
     # without the option it counts at once
     fresh = [word if word != "session" else "second" for word in session.arguments((), [])]
