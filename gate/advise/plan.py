@@ -1,6 +1,6 @@
 """How much must be measured: before a benchmark starts, and after one that did not decide.
 
-STATS section 8 and 9: the fewest requests that can pass a share without one miss, and what is missing.
+docs/statistics.md: the fewest requests that can pass a share without one miss, and what is missing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from .. import stats, units
 from ..evaluate.checks import CLUSTERS, expected, percent
-from ..evaluate.compare.growth import BLOCKS, FEWEST, LEAST_TAIL, requests_shown
+from ..evaluate.compare.growth import FEWEST, LEAST_TAIL, requests_shown
 from ..evaluate.prepare import SHORT_MIN, SHORT_PER_SLOT, warmup_of
 from ..model import Effort, Kind, Level, Objective, Policy, Run, Verdict
 from .chance import Chance, chance
 
 Answer: TypeAlias = Literal["can pass", "never passes", "open", "by count", "not judged"]
 DESIGNS = (1, 5, 10, 30)  # runs for which the least number of requests is shown
-DEPENDENT = 6.0  # deff of a P99 at 65 % load (STATS section 2): 2 at light load, 170 at 90 %
+DEPENDENT = 6.0  # deff of a P99 at 65 % load: 2 at light load, 170 at 90 %
 
 
 class Need(Struct, frozen=True):
@@ -209,14 +209,15 @@ def _most_dependent(share: float, alpha: float, runs: int, declared: int, eased:
 def _growth(objective: Objective, policy: Policy) -> Need:
     share = objective.share or 0.0
     shown, least = requests_shown(share), requests_shown(share, LEAST_TAIL)
-    need = f"{FEWEST} runs of {least:,} requests a side, as many on both, or {BLOCKS * shown:,} in fewer runs"
+    whole = stats.BLOCKS * shown
+    need = f"{FEWEST} runs of {least:,} requests a side, as many on both, or {whole:,} in fewer runs"
     runs, requests = policy.evidence.runs_min, policy.evidence.requests_per_run_min
     if runs is None or requests is None:
         return _row(objective, "open", f"to pass it takes {need}")
     declared = f"{runs} run{'s' * (runs != 1)} of {requests:,} requests a side"
     if policy.evidence.decide == "point":
         return _row(objective, "by count", "decide: point takes the estimate, however few the requests")
-    if (requests >= least) if runs >= FEWEST else (runs * requests >= BLOCKS * shown):
+    if (requests >= least) if runs >= FEWEST else (runs * requests >= whole):
         text = f"{declared}; at least {need}"
         if requests < shown and runs >= FEWEST:
             text += f"; runs that show the percentile have {shown:,}"

@@ -14,7 +14,7 @@ from ..model import Load, Policy
 
 PLACEHOLDERS = ("load", "seed", "run", "out", "dir")
 LOOKS = 5  # STATS 9E: at 20, 40, 60, 80 and 100 % of the budget, each at alpha / 5
-CLUSTERS = 5  # from this many runs on, runs are the independent units (STATS section 9)
+CLUSTERS = 5  # from this many runs on, runs are the independent units (docs/statistics.md)
 CANDIDATE, BASELINE = "candidate", "baseline"
 CONFIRM = "confirm"  # the folder of the second measurement, which no later check pools with the first
 _BRACES = re.compile(r"\{([a-z_]+)\}")

@@ -64,7 +64,7 @@ def evaluate(
 
     `today` decides whether a waiver has expired. `fail_on` (fail, inconclusive, warn) may only
     tighten what the policy lets through; `report_only` exits 0 and says so. `looks` is how often a
-    sequence of runs is judged, planned in advance: each look gets that part of alpha (STATS section 9E).
+    sequence of runs is judged, planned in advance: each look gets that part of alpha (docs/statistics.md).
     `again` is a second measurement of both builds, planned as one more look: a regression that blocks and
     fails is judged by it alone too, and fails if both fail.
     `charts` asks for the data of pictures: it is gate.advise.whatif.whatif, whose picture is one of them.
@@ -128,7 +128,7 @@ def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_on
         judged.verdict,
         int(judged.code),
         words.headline(judged.verdict, int(judged.code), policy, checks, chosen, found, report_only),
-        words.next_action(judged.verdict, checks, policy, chosen, more),
+        words.next_action(checks, policy, chosen, more),
         policy,
         loads.inputs(runs),
         tuple(summary.run_report(one, policy, one in chosen) for one in setting.everything),

@@ -13,7 +13,7 @@ from .. import stats, units
 from ..model import Check, Doubt, Kind, Objective, Policy, Verdict
 from .prepare import Prepared
 
-CLUSTERS = 5  # from this many runs on, runs are the independent units
+CLUSTERS = stats.MIN_RUNS  # from this many runs on, runs are the independent units
 SURE_FROM = 100  # zero completed of this many attempted is a fact, not a small sample
 # How the remedy at the end of a sentence begins; readers end their doubts with one.
 _VERBS = (

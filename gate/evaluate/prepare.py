@@ -29,7 +29,7 @@ from ..model import (
     Why,
 )
 
-OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # STATS section 9: open loop drops max(5 %, 50)
+OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # docs/statistics.md: an open loop drops max(5 %, 50)
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # fewer than max(300, 10 x concurrency): tails are biased
 
 

@@ -17,6 +17,7 @@ from ._beta import (
     t_quantile as t_quantile,
 )
 from ._counting import (
+    BLOCKS as BLOCKS,
     MIN_RUNS as MIN_RUNS,
     Level as Level,
     Series as Series,

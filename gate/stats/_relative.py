@@ -1,6 +1,6 @@
 """How far a figure moved between two builds: paired t, Welch, and a band over stored sessions.
 
-STATS section 9 D: the figures are natural logarithms of one quantile a run (or plain seconds), so that a
+docs/regression.md: the figures are natural logarithms of one quantile a run (or plain seconds), so that a
 difference is a ratio. Requests of a run depend on each other; runs of one session, sessions of one
 machine much less, so they are the units. docs/regression.md shows the error rates measured.
 """

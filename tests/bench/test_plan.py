@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from gate import stats
 from gate.bench.plan import (
     BASELINE,
     CANDIDATE,
+    CLUSTERS,
     Budget,
     Plan,
     Point,
@@ -85,6 +87,11 @@ def test_there_are_never_more_looks_than_alpha_was_divided_for(
     found = looks(asked)
     assert len(found) <= asked.planned_looks
     assert found[-1][0] == asked.planned_looks, "the last look is when the budget is spent"
+
+
+def test_a_benchmark_is_looked_at_from_as_many_runs_as_make_an_interval() -> None:
+    """The room that repeats commands knows no statistics; its number is theirs."""
+    assert CLUSTERS == stats.MIN_RUNS
 
 
 def test_a_look_of_five_is_judged_at_a_fifth_of_alpha() -> None:

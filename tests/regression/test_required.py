@@ -120,7 +120,10 @@ def test_what_is_wrong_is_said(folder: Path, slo_gate: Process) -> None:
     for name, why in said.items():
         (folder / "b.json").unlink(missing_ok=True)
         USELESS[name](folder / "b.json")
-        assert why in rule(check(slo_gate, folder, "--baseline", "b.json"))["reason"]
+        done = check(slo_gate, folder, "--baseline", "b.json")
+        assert why in rule(done)["reason"]
+        asked = "check the name of the baseline" in json.loads(done.stdout)["next_action"]
+        assert asked is (name == "missing")
 
 
 @pytest.mark.parametrize("name", UNREADABLE)

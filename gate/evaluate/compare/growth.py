@@ -16,13 +16,12 @@ from ..judge.counting import Unknown, column_of, metric_values, stated_percentil
 from ..prepare import Prepared
 from .baseline import BAND, Sides
 
-RUN_SPREAD = 0.03  # run to run on one machine (STATS section 5), where one or two runs cannot show it
+RUN_SPREAD = 0.03  # run to run on one machine (docs/regression.md), where one or two runs cannot show it
 CONGESTED = 0.2  # spread of blocks beyond chance (of the logarithm) that whole runs may share
 FEWEST = 3  # runs that show how much they differ
-BLOCKS = 10  # of the requests of a side with fewer than five runs
 LEAST_BLOCK = 10  # requests; shorter blocks have no percentile
 MOSTLY = 0.5  # of its requests failed: such a baseline shows an outage, whatever percentile is asked for
-PER_TAIL = 3  # a run shows P99 with 3 / (1 - 0.99) requests (STATS section 9 D)
+PER_TAIL = 3  # a run shows P99 with 3 / (1 - 0.99) requests
 LEAST_TAIL = 0.5  # shorter runs compare if both sides are as short, from 0.5 / (1 - 0.99) requests on
 UNEVEN = 0.1  # of 1 - share: how much nearer to the middle the candidate's order statistic may stand
 
@@ -302,10 +301,10 @@ def _blocks(side: _Side, share: float, cut: Callable[[Floats, int], list[Floats]
     if side.values is None:
         return None
     column = np.concatenate(side.values)
-    if column.size < BLOCKS * LEAST_BLOCK:
+    if column.size < stats.BLOCKS * LEAST_BLOCK:
         return None
     found = []
-    for block in cut(column, BLOCKS):
+    for block in cut(column, stats.BLOCKS):
         answered = block[np.isfinite(block)]
         if answered.size == 0:
             return None
@@ -336,7 +335,7 @@ def _fit(sides: Sides, base: _Side, candidate: _Side, objective: Objective) -> _
         return _Fit(f"in {candidate.unreached} of {candidate.runs_s.size} runs failures push it out of reach")
     fewest = min(map(min, (base.sizes, candidate.sizes)))
     if runs < FEWEST and sides.kind != BAND:
-        if min(map(sum, (base.sizes, candidate.sizes))) // BLOCKS >= shown:
+        if min(map(sum, (base.sizes, candidate.sizes))) // stats.BLOCKS >= shown:
             return _Fit()
         return _Fit(
             f"it takes three runs of {least:,} requests a side, or ten blocks of {shown:,}, to prove that"

@@ -1,6 +1,6 @@
 """Regression: how much a percentile grew against a baseline, and whether that is more than it may.
 
-STATS section 9 D, DESIGN section 4: logarithms of one percentile a run, paired where both sides did the
+docs/regression.md, DESIGN section 4: logarithms of one percentile a run, paired where both sides did the
 same work, otherwise Welch; a band over ten stored sessions or more; fewer stored sessions only warn.
 """
 
@@ -35,6 +35,7 @@ from .baseline import BAND_FROM, STORED, Sides, choose_sides
 from .doubted import at_worst, partial_doubts
 from .growth import FEWEST, Growth, Unbounded, grown, signed
 
+_MEND = "check the name of the baseline, or the step that writes it"
 POWER = 0.8  # chance that the number of runs it names decides
 
 
@@ -57,9 +58,11 @@ def judge(
     asked = [one for one in policy.objectives if one.kind is Kind.REGRESSION]
     if baseline is None:
         return {one.id: _without(one) for one in asked}, None
-    fault = f"the baseline cannot be used: {baseline.fault}" if baseline.fault else setting.unselected
-    if fault:
-        return {one.id: missing(one, fault) for one in asked}, None
+    if baseline.fault:
+        fault = f"the baseline cannot be used: {baseline.fault}"
+        return {one.id: replace(missing(one, fault), remedy=_MEND) for one in asked}, None
+    if setting.unselected:
+        return {one.id: missing(one, setting.unselected) for one in asked}, None
     sides = choose_sides(setting.runs, baseline, policy)
     return judge_sides(sides, asked, setting), compare(setting.runs, sides, policy, setting.alpha)
 

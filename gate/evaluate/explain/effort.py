@@ -14,7 +14,6 @@ from ..prepare import Prepared, warmup_of
 
 HARDLY = 20  # times what was measured: what takes more sits on its bound
 FEW = 10  # runs: with fewer their spread is poorly known, and an estimate from it is a range
-BLOCKS = 10  # of requests, where there are too few runs to count as units
 RUNS, EACH = "evidence.runs", "evidence.requests_per_run"
 
 
@@ -64,7 +63,7 @@ def with_range(one: Check, setting: Setting) -> Check:
     share = next((asked.share for asked in setting.policy.objectives if asked.id == one.id), None)
     if not counted or share is None or one.interval in (None, (0.0, 1.0)) or runs >= FEW:
         return one
-    df = runs - 1 if runs >= CLUSTERS else BLOCKS - 1
+    df = runs - 1 if runs >= CLUSTERS else stats.BLOCKS - 1
     n, met, deff = one.n or 0, (one.n or 0) - (one.misses or 0), one.deff or 1.0
     ends = []
     for side in (0.9, 0.1):

@@ -30,7 +30,7 @@ def told(checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], toda
     unjudged = {one.summary for one in checks if asked[one.id].kind is not Kind.RULE} - {""}
     found = []
     for one in checks:
-        one = replace(one, remedy=_remedy(one, asked[one.id], policy))
+        one = replace(one, remedy=_remedy(one, asked[one.id]))
         line = _line(one, asked[one.id], runs, named.get(one.implied_by or "", ""), kinds)
         needs = effort(policy, [*rules, one], runs) if one.verdict is Verdict.INCONCLUSIVE else None
         if asked[one.id].kind is Kind.RULE and line in unjudged:
@@ -204,7 +204,7 @@ def _most_failures(one: Check) -> int:
 # ---- the remedy ---------------------------------------------------------------------------
 
 
-def _remedy(one: Check, asked: Objective, policy: Policy) -> str:
+def _remedy(one: Check, asked: Objective) -> str:
     """What a person does, where more requests are not all it takes."""
     if one.verdict is not Verdict.INCONCLUSIVE or one.remedy:
         return one.remedy

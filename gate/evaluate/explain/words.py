@@ -56,14 +56,14 @@ def headline(
     if verdict is Verdict.PASS:
         passed = sum(1 for one in checks if one.verdict is Verdict.PASS)
         whole = f"{passed} of {len(checks)} objectives pass"
-        said = [[_short(deciding[0], policy, runs)[0], whole]] if deciding else [[whole]]
+        said = [[_short(deciding[0], policy)[0], whole]] if deciding else [[whole]]
     elif verdict is Verdict.FAIL:
         said = list(_failing(deciding, policy, runs, reached))
     elif verdict is Verdict.INCONCLUSIVE:
         said = list(_unproven(deciding, policy, runs))
     else:
         others = _others(verdict, len(deciding) - 1)
-        said = [[short, *others] for short in _short(deciding[0], policy, runs)]
+        said = [[short, *others] for short in _short(deciding[0], policy)]
     return fit(f"{lead}: {'; '.join(filter(None, parts))}" for parts in said)
 
 
@@ -95,7 +95,7 @@ def _failing(
     first = rest[0] if rest else blamed[0]
     cause, by_failing = _main_cause(reached)
     others = _others(Verdict.FAIL, len(deciding) - 1 - bool(blamed and rest))
-    long, short = _short(first, policy, runs)
+    long, short = _short(first, policy)
     if not blamed:
         yield [long, *others, cause]
         yield [short, *others, cause]
@@ -113,7 +113,7 @@ def _unproven(deciding: Sequence[Check], policy: Policy, runs: Sequence[Prepared
     """What cannot be judged first: more data does not help it. Checks of one cause are said together."""
     evidence = [one for one in deciding if one.cause == "evidence" and one.id not in (RUNS, EACH)]
     if not evidence:
-        long, short = _short(min(deciding, key=lambda one: one.id in (RUNS, EACH)), policy, runs)
+        long, short = _short(min(deciding, key=lambda one: one.id in (RUNS, EACH)), policy)
         others = _others(Verdict.INCONCLUSIVE, len(deciding) - 1)
         yield [long, *others]
         yield [short, *others]
@@ -153,7 +153,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _short(one: Check, policy: Policy, runs: Sequence[Prepared]) -> tuple[str, str]:
+def _short(one: Check, policy: Policy) -> tuple[str, str]:
     """What is said of one check, with its bracket and without what is most easily left out."""
     asked = next(objective for objective in policy.objectives if objective.id == one.id)
     waived = f", waived {lines.waiver(one)}" if one.waived else ""
@@ -192,7 +192,7 @@ def _main_cause(found: Goodput | None) -> tuple[str, bool]:
 
 
 def next_action(
-    verdict: Verdict, checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], more: Effort | None
+    checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], more: Effort | None
 ) -> str:
     """What a person does now, with its cost where it can be told: every blocker, in one line."""
     failing = [one for one in checks if one.verdict is Verdict.FAIL and lines.weighs(one)]

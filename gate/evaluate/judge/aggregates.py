@@ -78,7 +78,7 @@ def _confident(
 
 
 def _second_level(objective: Objective, setting: Setting, n: int) -> list[int] | None:
-    """Counts at a lower level (STATS section 9 A): runs without a miss must not look independent."""
+    """Counts at a lower level (docs/statistics.md): runs without a miss must not look independent."""
     most = 1 - max(1 - share_of(objective), min(SURE_MISSES / n, 0.5))
     if objective.kind is not Kind.GOODPUT:
         return lower_level(setting.runs, objective.metric, most)

@@ -105,7 +105,7 @@ def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) 
     values = [part.values for part in exact]
     bound, share = exact[0].bound, share_of(objective)
     n, met = sum(part.n for part in exact), sum(part.met for part in exact)
-    facts = _observed(objective, np.concatenate(values), n, met, setting)
+    facts = _observed(objective, np.concatenate(values), n, met)
     about = objective.metric, share, setting.runs, setting.policy
     decided = share_rule(*about, alpha=setting.alpha, m=setting.m, when=objective.when).decide(values, bound)
     if decided.test is None:
@@ -117,7 +117,7 @@ def _share_check(objective: Objective, parts: Sequence[Part], setting: Setting) 
     return _confident(objective, decided.test, facts, setting)
 
 
-def _observed(objective: Objective, values: Floats, n: int, met: int, setting: Setting) -> dict[str, object]:
+def _observed(objective: Objective, values: Floats, n: int, met: int) -> dict[str, object]:
     """What the objective saw: the percentile (or the share), n and misses."""
     facts: dict[str, object] = {"n": n, "misses": n - met, "share": met / n}
     if objective.kind is Kind.GOODPUT:

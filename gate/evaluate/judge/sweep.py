@@ -20,7 +20,6 @@ from ..loads import grouped, matches
 from ..prepare import Prepared
 from .counting import Range, Unknown, goodput
 
-BLOCKS = 10  # units of a side with fewer than five runs, as for one share (STATS section 9 D)
 BLOCK_LEAST = 100  # requests a block must hold to be one
 _KINDS = (Kind.LATENCY, Kind.GOODPUT, Kind.ERROR_RATE)  # a throughput floor is meant for the target alone
 
@@ -101,7 +100,7 @@ class _Side(Struct, frozen=True, eq=False):
 
 
 def headroom(objective: Objective, setting: Setting) -> Check:
-    """How far goodput drops from one load to a higher one (DESIGN section 4; STATS 9 D without logarithm).
+    """How far goodput drops from one load to a higher one (DESIGN section 4; growth without logarithm).
 
     PASS where the one-sided 1 - alpha upper bound of the drop is at most the bound, FAIL where its
     1 - alpha/m lower bound is above it. Raises Unknown where goodput is not known.
@@ -145,7 +144,7 @@ def _tested(
     low, high = sides
     bound = objective.bound or 0.0
     if min(low.shares.size, high.shares.size) < CLUSTERS:
-        why = f"{said}; an interval needs five runs at each load, or {BLOCKS * BLOCK_LEAST:,} requests"
+        why = f"{said}; an interval needs five runs at each load, or {stats.BLOCKS * BLOCK_LEAST:,} requests"
         return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", **facts)
     shift = stats.welch_shift(high.shares, low.shares)
     # Runs without a miss show no spread; their requests still are a sample.
@@ -188,9 +187,9 @@ def _side(group: Sequence[Prepared], policy: Policy) -> _Side:
     runs = len(group)
     if runs >= CLUSTERS:
         return _Side(np.array(good) / np.array(n), sum(good), sum(n), f"{runs} runs")
-    if len(flags) == runs and sum(n) >= BLOCKS * BLOCK_LEAST:
-        blocks = np.array([block.mean() for block in np.array_split(np.concatenate(flags), BLOCKS)])
-        return _Side(blocks, sum(good), sum(n), f"{BLOCKS} blocks of {runs} run{'s' * (runs > 1)}")
+    if len(flags) == runs and sum(n) >= stats.BLOCKS * BLOCK_LEAST:
+        blocks = np.array([block.mean() for block in np.array_split(np.concatenate(flags), stats.BLOCKS)])
+        return _Side(blocks, sum(good), sum(n), f"{stats.BLOCKS} blocks of {runs} run{'s' * (runs > 1)}")
     return _Side(np.array(good) / np.array(n), sum(good), sum(n), f"{runs} run{'s' * (runs > 1)}")
 
 
