@@ -203,6 +203,15 @@ def test_headroom_does_not_pass_on_files_that_may_lack_failures(blind: int, bad:
         assert (why["attempted"] in found.reason) is doubted
 
 
+def test_a_load_has_no_headroom_above_itself() -> None:
+    """150 % of one request in flight may be one or two: where two were never tried, nothing is known."""
+    policy = policy_at(1, goodput(0.9), headroom())
+    runs = [load_run(1, bad=at, name=f"{at}") for at in range(5)]
+    found = only(judge(policy, *runs), "headroom")
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "both loads are concurrency 1: nothing was measured above it" in found.summary
+
+
 def test_fewer_than_a_hundred_requests_at_a_load_decide_no_headroom() -> None:
     policy = policy_at(64, goodput(0.7), headroom())
     runs = [load_run(c, n=15) for c in (64, 96) for _ in range(5)]

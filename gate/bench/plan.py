@@ -109,20 +109,8 @@ def points(policy: Policy, commands: Sequence[Sequence[str]]) -> tuple[Point, ..
             policy.path,
             "add workload.load, e.g. `load: {concurrency: 64}`, or write the load into the command",
         )
-    loads = [target, *(scaled(target, share) for share in policy.workload.sweep)]
-    return tuple(Point(_text(load), load, load == target) for load in dict.fromkeys(loads))
-
-
-def scaled(load: Load, share: float) -> Load:
-    """That share of a load; concurrency in whole requests."""
-    if load.concurrency is not None:
-        return Load(concurrency=max(1, round(load.concurrency * share)))
-    assert load.request_rate is not None
-    return Load(request_rate=load.request_rate * share)
-
-
-def _text(load: Load) -> str:
-    return str(load.concurrency) if load.concurrency is not None else f"{load.request_rate:.10g}"
+    loads = dict.fromkeys(target.at(share) for share in (1.0, *policy.workload.sweep))
+    return tuple(Point(load.number, load, load == target.at(1.0)) for load in loads)
 
 
 def groups(plan: Plan) -> Iterator[tuple[Slot, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias
@@ -137,6 +138,20 @@ class Load(Struct, frozen=True):
     burst: bool = False  # neither rate nor cap: matches no target
     production: bool = False  # real traffic: request_rate is what was seen, or in a target its minimum
     cap: int | None = None  # client cap on an open loop, shown only
+
+    def at(self, share: float) -> Load:
+        """A share of this load, as a benchmark makes it: whole requests in flight, one at least."""
+        if self.concurrency is not None:
+            # 150 % of 2 is 3, whatever the floats say; of a half, the heavier.
+            return Load(concurrency=max(1, math.floor(round(self.concurrency * share, 9) + 0.5)))
+        return Load(
+            request_rate=float(f"{(self.request_rate or 0.0) * share:.10g}"), production=self.production
+        )
+
+    @property
+    def number(self) -> str:
+        """The load as a command line takes it; two different ones never have the same."""
+        return str(self.concurrency) if self.concurrency is not None else f"{self.request_rate or 0:.10g}"
 
     def __str__(self) -> str:
         if self.concurrency is not None:

@@ -44,7 +44,7 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         most_output=max(1, round(2 * plan.output_tokens.mean)),
         model=markup(commands.inert(policy.workload.model)),
         hardware=markup(commands.inert(policy.workload.hardware)),
-        warmup=max(50, 0 if plan.open_loop else int(plan.target.load)),
+        warmup=max(50, plan.target.load.concurrency or 0),
         until_certain=markup(commands.until_certain(policy)),
         needs_baseline=commands.needs_baseline(policy),
         comment=lambda words: markup(plain(words)),

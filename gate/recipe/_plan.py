@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -40,7 +41,7 @@ TYPICAL: dict[str, tuple[Lengths, Lengths]] = {
 class Point(Struct, frozen=True):
     """One load of the sweep."""
 
-    load: float  # requests in flight, or requests/s of an open loop
+    load: Load
     share: float  # of the target
     runs: int
     requests: int  # sent in each run, with those that are dropped as warm-up
@@ -48,7 +49,7 @@ class Point(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The load as a command line writes it."""
-        return f"{self.load:g}"
+        return self.load.number
 
     @property
     def percent(self) -> str:
@@ -88,23 +89,21 @@ def plan(policy: Policy, *, peak: int | None = None) -> Plan:
         raise PolicyError(message, policy.path, hint)
     load = _target(policy, peak)
     open_loop = load.concurrency is None
-    target = float(load.concurrency or load.request_rate or 0)
     said = policy.evidence.runs_min or 0
     # A profile states how little it may do; a policy without one promises the full evidence.
     runs = (
         max(said, SWEEP_RUNS * (not _demands(policy, "runs"))) if policy.profile and said else max(said, RUNS)
     )
+    shares = _shares(policy)
+    # Of a small target several shares are one load, which is measured once: that of the target is its own.
+    loads = {load.at(share): share for share in (*shares, 1.0)}
     points = [
-        Point(
-            at := _at(target, share, open_loop),
-            share,
-            runs if share == 1.0 else min(runs, SWEEP_RUNS),
-            _requests(policy, at, open_loop),
-        )
-        for share in _shares(policy)
+        Point(at, share, runs if share == 1.0 else min(runs, SWEEP_RUNS), _requests(policy, at))
+        for at, share in sorted(loads.items(), key=lambda item: item[1])
     ]
     inputs, outputs = _lengths(policy)
-    return Plan(open_loop, tuple(points), inputs, outputs, _notes(policy, points, inputs, outputs))
+    notes = (*_merged(load, shares), *_notes(policy, points, inputs, outputs))
+    return Plan(open_loop, tuple(points), inputs, outputs, notes)
 
 
 def _target(policy: Policy, peak: int | None) -> Load:
@@ -131,20 +130,26 @@ def _shares(policy: Policy) -> tuple[float, ...]:
     return tuple(sorted({*declared, 1.0}))
 
 
-def _at(target: float, share: float, open_loop: bool) -> float:
-    return float(f"{target * share:.4g}") if open_loop else float(max(1, round(target * share)))
+def _merged(target: Load, shares: Sequence[float]) -> Iterator[str]:
+    """What is said of shares of the target that are one load."""
+    together: dict[Load, list[str]] = {}
+    for share in shares:
+        together.setdefault(target.at(share), []).append(f"{share:.0%}")
+    for load, same in together.items():
+        if len(same) > 1:
+            yield f"{', '.join(same)} of the target are one load, {load}: it is measured once"
 
 
-def _requests(policy: Policy, load: float, open_loop: bool) -> int:
+def _requests(policy: Policy, load: Load) -> int:
     """So many that the policy's minimum is left after the warm-up is dropped."""
-    slots = 0 if open_loop else int(load)
+    slots = load.concurrency or 0
     unbiased, said = max(SHORT_MIN, SHORT_PER_SLOT * slots), policy.evidence.requests_per_run_min or 0
     short = policy.profile and said and _demands(policy, "requests_per_run")
     least = max(said, LEAST_REQUESTS if short else unbiased)
     drop = policy.evidence.warmup
     if drop != "auto":
         return least + int(drop)
-    if not open_loop:
+    if slots:
         return least + 2 * slots  # the start-up burst and the ramp-down
     return max(least + OPEN_LOOP_MIN, math.ceil(least / (1 - OPEN_LOOP_SHARE)) + 1)
 

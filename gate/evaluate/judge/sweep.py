@@ -52,10 +52,10 @@ def at_share(groups: Sequence[list[Prepared]], target: Load, share: float) -> li
 
 def _loads_at(target: Load, share: float) -> list[Load]:
     if target.concurrency is None:
-        return [replace(target, request_rate=(target.request_rate or 0.0) * share)]
-    exact = round(target.concurrency * share, 9)  # 150 % of 2 is 3, whatever the floats say
-    nearest = dict.fromkeys((max(1, math.floor(exact + 0.5)), max(1, math.floor(exact)), math.ceil(exact)))
-    return [Load(concurrency=number) for number in nearest]
+        return [target.at(share)]
+    exact = round(target.concurrency * share, 9)
+    near = (Load(concurrency=max(1, whole)) for whole in (math.floor(exact), math.ceil(exact)))
+    return list(dict.fromkeys((target.at(share), *near)))
 
 
 # ---- the sweep --------------------------------------------------------------------------------
@@ -116,6 +116,8 @@ def headroom(objective: Objective, setting: Setting) -> Check:
             raise Unknown(
                 f"no run at {load} ({percent(share)} of the target); run the benchmark at {load} too"
             )
+    if pair[0] is pair[1]:  # 100 % and 150 % of one request in flight may both be one
+        raise Unknown(f"both loads are {pair[0][0].run.load}: nothing was measured above it")
     found = _drop(objective, setting, pair)
     doubt = uncounted([one for group in pair for one in group])
     return not_believed(found, doubt) if doubt else found
