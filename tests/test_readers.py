@@ -149,7 +149,7 @@ def test_a_fixture_is_claimed_by_its_own_reader_only(name: str, path: Path) -> N
     if claims or name == readers.FALLBACK.NAME:
         assert claims == ([] if name == readers.FALLBACK.NAME else [name])
     else:  # a side file beside a result: known by its name, or refused
-        assert readers.files.side_file(source(path), readers._side_files())
+        assert readers.files.side_file(source(path))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -246,8 +246,7 @@ def test_the_same_run_is_not_counted_twice_from_a_folder_and_its_file(tmp_path: 
 )
 def test_side_files_are_known_by_patterns_as_the_shell_has_them(pattern: str, name: str) -> None:
     found = readers.files.side_file(source(Path(name)), {pattern: "known"})
-    alone = fnmatch.fnmatchcase(name, "*.slo.json")  # what lies beside every tool's results
-    assert (found is not None) == (fnmatch.fnmatchcase(name, pattern) or alone)
+    assert (found is not None) == fnmatch.fnmatchcase(name, pattern)
 
 
 def test_the_same_run_compressed_is_no_second_run(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def _json(readers: Sequence[Reader]) -> str:
 
     from msgspec import to_builtins
 
+    from ..readers.files import SIDE_FILES
     from ..readers.formats import definitions, formats, running
 
     tools = [
@@ -42,7 +43,7 @@ def _json(readers: Sequence[Reader]) -> str:
             **dict(zip(("run_with", "pass_on"), running(reader), strict=True)),
             "formats": to_builtins(formats(reader)),
             "definitions": dict(definitions(reader)),
-            "side_files": dict(reader.SIDE_FILES),
+            "side_files": dict(SIDE_FILES.get(reader.NAME, {})),
         }
         for reader in readers
     ]

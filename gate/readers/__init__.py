@@ -49,17 +49,17 @@ from .source import Source
 class Reader(Protocol):
     """A reader's card, asked at every start; mypy checks each package in READERS against it.
 
-    Beside these it has a formats.yaml (formats.py) and `KINDS` (kinds.py), from which follows which files it
-    knows and which of them belong together; or, where that is not enough, `sniff(source) -> bool` and
-    `companions(sources) -> Mapping[Source, str]` instead. Its module `run` has `decode(source)`, which gives
-    a Told or several, or `decode_set(sources)`: pairs of a source and its Told, for files that are runs only
-    together. They raise InputError for a file that is broken, holds no run or cannot be true.
+    Beside these it has a formats.yaml (formats.py), its tool's other files in side_files.json, and `KINDS`
+    (kinds.py), from which follows which files it knows and which of them belong together; or, where that is
+    not enough, `sniff(source) -> bool` and `companions(sources) -> Mapping[Source, str]` instead. Its module
+    `run` has `decode(source)`, which gives a Told or several, or `decode_set(sources)`: pairs of a source and
+    its Told, for files that are runs only together. They raise InputError for a file that is broken, holds
+    no run or cannot be true.
     """
 
     __name__: str
     NAME: str  # what --tool takes
     TITLE: str  # the tool's own name, for people
-    SIDE_FILES: Mapping[str, str]  # file name pattern -> what it is, when it is not a result
 
 
 READERS: tuple[Reader, ...] = (
@@ -127,7 +127,7 @@ def read(
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     seen: dict[int, list[Source]] = {}
     for source in sources:
-        what = None if forced else files.side_file(source, _side_files())
+        what = None if forced else files.side_file(source)
         if what:
             _skip(source, what, notes)
         elif twin := _twin(source, seen.setdefault(len(source.data), [])):
@@ -319,7 +319,3 @@ def by_name(name: str, where: str = "--tool") -> Reader:
     near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"readers: {', '.join(names)}"
     raise UsageError(f'no reader is called "{name}"', where, hint)
-
-
-def _side_files() -> dict[str, str]:
-    return {pattern: what for reader in READERS for pattern, what in reader.SIDE_FILES.items()}

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..disk import is_file, is_folder, is_there
 from ..errors import InputError, UsageError
 from .source import Source
@@ -17,17 +19,12 @@ _PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
 _SHOWN = 5  # files that a note names
 
-PAGES = {"*.html": "a page", "*.md": "a page", "*.sarif": "a SARIF log", "*.xml": "JUnit XML"}
-# Files that lie beside results whatever the tool. Readers add their own tool's.
-SIDE_FILES: Mapping[str, str] = {
-    "slo.yaml": "a policy",
-    ".slo-gate.yaml": "a policy",
-    "*.slo.json": "a sidecar of slo-gate run",
-    "command.txt": "a recorded command",
-    "requirements*.txt": "a list of packages",
-    **PAGES,
-    **dict.fromkeys(("*.png", "*.svg", "*.jpg", "*.jpeg", "*.gif", "*.webp", "*.pdf"), "a picture"),
-}
+PAGES = ("a page", "a SARIF log", "JUnit XML")
+# Reader -> names and patterns of files that lie beside its results, and what each is; "any tool" comes first.
+SIDE_FILES: Mapping[str, Mapping[str, str]] = msgspec.json.decode(
+    Path(__file__).with_name("side_files.json").read_bytes(), type=dict[str, dict[str, str]]
+)
+_PATTERNS = {pattern: what for patterns in SIDE_FILES.values() for pattern, what in patterns.items()}
 
 
 class Ignored:
@@ -242,12 +239,12 @@ def _suffix(file: Path) -> str:
     return (Path(file.stem).suffix if file.suffix.lower() == ".gz" else file.suffix).lower()
 
 
-def side_file(source: Source, patterns: Mapping[str, str]) -> str | None:
+def side_file(source: Source, patterns: Mapping[str, str] = _PATTERNS) -> str | None:
     """What the file is, when its name says that it is no result."""
     if source.path is None:
         return None
     name = source.path.name.removesuffix(".gz")
-    for pattern, what in {**SIDE_FILES, **patterns}.items():
+    for pattern, what in patterns.items():
         if name == pattern or (_MAGIC & set(pattern) and _matches(name, pattern)):
             return what
     return None

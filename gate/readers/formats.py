@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import yaml
+
+T = TypeVar("T")
 
 
 class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,11 +33,15 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     definitions_of: dict[str, dict[str, str]] = {}  # Told.format -> those of a format whose own differ
 
 
+def yaml_table(path: Path, kind: type[T]) -> T:
+    """What a YAML file of ours holds, as `kind`."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return msgspec.convert(yaml.load(path.read_bytes(), Loader=loader), kind)
+
+
 @cache
 def _page(package: str) -> _Page:
-    path = Path(__file__).parent / package.rpartition(".")[2] / "formats.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return msgspec.convert(yaml.load(path.read_bytes(), Loader=loader), _Page)
+    return yaml_table(Path(__file__).parent / package.rpartition(".")[2] / "formats.yaml", _Page)
 
 
 def formats(reader: object) -> tuple[Format, ...]:

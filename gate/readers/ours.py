@@ -33,9 +33,7 @@ def written(path: Path) -> bool:
     """Whether a file is an output of slo-gate; it is only looked at, and an output may replace it."""
     source = Source(path, str(path))
     try:
-        return (
-            side_file(source, {}) in PAGES.values() or _is_empty_list(source) or _output(source) is not None
-        )
+        return side_file(source) in PAGES or _is_empty_list(source) or _output(source) is not None
     except GateError:
         return False
     finally:

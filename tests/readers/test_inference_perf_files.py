@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from gate.errors import InputError
 from gate.model import Requests, Why
 from gate.readers import companions, inference_perf, knows, runs_of
+from gate.readers.files import SIDE_FILES
 from tests.readers.inference_perf_results import (
     HERE,
     REQUESTS,
@@ -88,12 +89,12 @@ def test_a_side_file_beside_a_result_is_skipped(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_tool_writes_besides_is_skipped_by_name(name: str) -> None:
-    assert any(fnmatch(name, pattern) for pattern in inference_perf.SIDE_FILES)
+    assert any(fnmatch(name, pattern) for pattern in SIDE_FILES[inference_perf.NAME])
 
 
 @pytest.mark.parametrize("name", [REQUESTS, STAGE.format(0), SUMMARY, f"nightly_{SUMMARY}"])
 def test_no_result_is_skipped_by_name(name: str) -> None:
-    assert not any(fnmatch(name, pattern) for pattern in inference_perf.SIDE_FILES)
+    assert not any(fnmatch(name, pattern) for pattern in SIDE_FILES[inference_perf.NAME])
 
 
 def test_a_stage_kept_as_yaml_is_that_stage(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from gate.errors import InputError
 from gate.model import Requests, Status
 from gate.readers import claim, companions, knows, runs_of, vllm
+from gate.readers.files import SIDE_FILES
 from gate.readers.source import Source
 from tests.readers.vllm_results import (
     HERE,
@@ -102,7 +103,7 @@ def test_other_outputs_of_vllm_are_refused_with_a_sentence(
 
 
 def test_the_dashboards_copy_is_a_side_file(tmp_path: Path) -> None:
-    assert "*.pytorch.json" in vllm.SIDE_FILES
+    assert "*.pytorch.json" in SIDE_FILES[vllm.NAME]
     path = written(tmp_path, [{"benchmark": {}, "model": {}, "metric": {}}], "renamed.json")
     assert len(companions(vllm, [source(path)])) == 1
 

@@ -14,23 +14,6 @@ from ..source import Source
 
 NAME = "aiperf"
 TITLE = "AIPerf"
-_BESIDE = "accuracy aggregate collated console gpu_telemetry network_latency server_metrics sweep timeslices"
-SIDE_FILES: Mapping[str, str] = {
-    "inputs.json": "the prompts AIPerf or GenAI-Perf sent",
-    "outputs.json": "the answers AIPerf received",
-    "run_config.json": "AIPerf's resolved configuration",
-    "phase_manifest.json": "AIPerf's list of phases",
-    ".aiperf_results_ready.json": "AIPerf's marker of a finished run",
-    "profile_export_raw.jsonl": "AIPerf's raw responses",
-    "profile_export*_records.csv": "AIPerf's per-request records once more, as CSV",
-    "accuracy_export.jsonl": "AIPerf's scores of the answers",
-    "accuracy_results.csv": "AIPerf's scores of the answers",
-    "search_history.json": "AIPerf's history of a search for a load",
-    "sweep_manifest.json": "AIPerf's list of a sweep's runs",
-    "mlflow_export.json": "AIPerf's note of an upload",
-    "server_metrics_export*": "Prometheus metrics AIPerf scraped",
-    "gpu_telemetry_export*": "GPU metrics AIPerf scraped",
-} | {f"profile_export*_{name}.*": f"AIPerf's {name.replace('_', ' ')}" for name in _BESIDE.split()}
 _TAGS = ("time_to_first_token", "inter_token_latency", "inter_chunk_latency", "request_latency")
 LATENCIES = dict(zip(METRICS, _TAGS, strict=True))  # metric -> AIPerf's tag
 _PHASES = ("metadata", frozenset(("benchmark_phase", "credit_phase")))

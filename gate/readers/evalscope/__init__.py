@@ -6,20 +6,10 @@ never touched. The summary mixes units: TTFT, TPOT and ITL in ms, latency in s; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "evalscope"
 TITLE = "evalscope perf"
-SIDE_FILES: Mapping[str, str] = {
-    "benchmark_args.json": "the arguments of an evalscope run",
-    "workload_throughput.json": "evalscope's throughput over time windows",
-    "workload_timeline.json": "evalscope's tokens over time",
-    "performance_summary.txt": "evalscope's summary over all runs, for people",
-    "speed_benchmark.json": "evalscope's tokens per second by prompt length",
-    "sla_summary.json": "the outcome of evalscope's SLA tuner",
-}
 KINDS = (
     Kind(
         "benchmark_data.db",

@@ -6,15 +6,10 @@ start times. The tool's statistics leave out its warm-up and cool-down rows; the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "genai-bench"
 TITLE = "genai-bench"
-SIDE_FILES: Mapping[str, str] = {
-    "*experiment_metadata.json": "the description of a genai-bench experiment",
-}
 KINDS = (
     Kind(
         "_time_#s.json",  # SCENARIO_TASK_num_concurrency_N_time_Ss.json

@@ -14,11 +14,6 @@ from ..source import Source
 
 NAME = "genai-perf"
 TITLE = "GenAI-Perf"
-SIDE_FILES: Mapping[str, str] = {
-    "inputs.json": "the prompts AIPerf or GenAI-Perf sent",
-    "llm_inputs.json": "the prompts GenAI-Perf sent",
-    "genai_perf_config.yaml": "GenAI-Perf's configuration",
-}
 _MARKS = ("input_config", frozenset(("perf_analyzer", "stability_percentage", "profile_export_file")))
 _CSV = r"Metric,avg,min,max,p99\b"  # AIPerf goes on with sum or p1
 RAW = kinds.Kind(".json", keys=frozenset(("experiments", "service_kind")))

@@ -7,14 +7,11 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...errors import InputError
 from ..source import Source
 
 NAME = "generic"
 TITLE = "generic rows"
-SIDE_FILES: Mapping[str, str] = {}
 # Keys by which a row of another tool is known even where it has a ttft or e2e column too.
 _FOREIGN = {"inter_token_latency_s", "request_output_throughput_token_per_s"}
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "guidellm"
 TITLE = "GuideLLM"
-SIDE_FILES: Mapping[str, str] = {"benchmarks.html": "GuideLLM's page of the same results"}
 _OURS = r"^\s+(?:- )?(?:inter_token_latency_ms:|type_: generative_benchmark$|guidellm_version: )"
 CSV = Kind(".csv", begins=r"Run Info,[^\n]*\nRun ID,")
 KINDS = (

@@ -5,13 +5,10 @@ Known from its source, 0.2.0 to 1.1.0 and after (dfef39d). It writes no file whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "inference-benchmarker"
 TITLE = "inference-benchmarker"
-SIDE_FILES: Mapping[str, str] = {}
 _PARTS = frozenset(("config", "results", "start_time", "end_time", "system"))
 _BEGINS = r'\s*\{\s*"config"\s*:\s*\{\s*"max_vus"\s*:'
 KINDS = (Kind(".json", _PARTS, within=("config", frozenset(("benchmark_kind",))), begins=_BEGINS),)

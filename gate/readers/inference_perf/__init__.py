@@ -5,20 +5,10 @@ Seconds everywhere. No file holds the version that wrote it; the model and the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "inference-perf"
 TITLE = "inference-perf"
-SIDE_FILES: Mapping[str, str] = {
-    "*prometheus_metrics.json": "server-side Prometheus metrics inference-perf scraped",
-    "*session_lifecycle_metrics.json": "inference-perf's summary by session",
-    "*adapter_*_lifecycle_metrics.json": "one LoRA adapter's share of an inference-perf run",
-    "*inference-perf.partial.stage_*.yaml": "inference-perf's stage once more, for llm-d",
-    "validation.json": "inference-perf's check of its own reports",
-    "config.yaml": "a benchmark's configuration",
-}
 _AGGREGATE = frozenset(("load_summary", "successes", "failures"))
 _ASKED = frozenset(("requested_rate", "concurrency", "achieved_rate"))  # only a stage was asked for them
 _YAML = r"(?ms)(?=.*^load_summary:)(?=.*^successes:)"

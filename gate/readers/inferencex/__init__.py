@@ -7,13 +7,10 @@ seconds into the same shape is read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..source import Source
 
 NAME = "inferencex"
 TITLE = "InferenceX / InferenceMAX"
-SIDE_FILES: Mapping[str, str] = {}
 ROW = frozenset(("hw", "conc", "model", "framework", "precision"))
 _BODY = frozenset(("tput_per_gpu", "request_metrics"))
 _EXPERIMENT = frozenset(("model_id", "num_prompts", "good_completed"))

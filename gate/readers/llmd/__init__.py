@@ -7,13 +7,11 @@ that ran, and some converters lose failures or call another quantity TPOT.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from ..source import Source
 
 NAME = "llm-d"
 TITLE = "llm-d benchmark report"
-SIDE_FILES: Mapping[str, str] = {"run_metadata.yaml": "llm-d-benchmark's record of its harness"}
 _TOP = rb"(?m)^(?:metrics|results):[ \t]*(?:#.*)?\r?$"
 _MARK = rb"(?m)^ *(?:request_performance|time_to_first_token|request_latency):"
 _SNIFFED = 1 << 20  # bytes: `native` settings may stand before what tells

@@ -7,16 +7,10 @@ shown as what LLMPerf reports and never judged as ITL or TPOT.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "llmperf"
 TITLE = "LLMPerf"
-SIDE_FILES: Mapping[str, str] = {
-    "*_correctness_summary.json": "the result of LLMPerf's correctness test, not a benchmark",
-    "*_correctness_individual_responses.json": "the answers of LLMPerf's correctness test",
-}
 
 
 KINDS = (

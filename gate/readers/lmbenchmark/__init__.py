@@ -5,8 +5,6 @@ Both write a row for each request that finished and none for one that failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 
 NAME = "lmbenchmark"
@@ -21,12 +19,3 @@ SECONDS = Kind(
 # By its words for tokens, so that no other reader takes the rest for the whole where a column is missing.
 MULTITURN = Kind(".csv", header=frozenset(("ttft_ms",)), any_of=frozenset(COUNTS))
 KINDS = (SECONDS, MULTITURN)
-SIDE_FILES: Mapping[str, str] = {
-    "*_server_metrics.csv": "what the InferenceX client scraped from the server",
-    "*_gpu_transfer.csv": "what the InferenceX client scraped from the GPUs",
-    "benchmark_command.txt": "the command of an InferenceX run",
-    "vllm_command.txt": "the server's command of an InferenceX run",
-    "experiment_summary.csv": "one line a run of an InferenceX sweep",
-    "sequence_analysis_by_turn.csv": "token lengths by turn of an InferenceX sweep",
-    "workload_distribution_summary.txt": "token lengths of an InferenceX run",
-}

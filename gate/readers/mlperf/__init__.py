@@ -15,12 +15,6 @@ from ..source import Source
 
 NAME = "mlperf"
 TITLE = "MLPerf LoadGen"
-SIDE_FILES: Mapping[str, str] = {
-    "mlperf_log_*accuracy*.json": "LoadGen's answers (token counts are read from it with the trace)",
-    "measurements.json": "MLPerf's description of a submission",
-    "accuracy.txt": "the score of an MLPerf accuracy run",
-    "run.txt": "the console output of an MLPerf run",
-}
 _MARKS = r'\{"name":"GenerateLoadableSets"|\{"name":"GenerateQueries"|"args":\{"sample_seq":'
 _DETAIL = r":::MLLOG \{.{0,60}loadgen_version"  # its first line; MLPerf Training logs differ
 _OF_ACCURACY = "is of an accuracy run and holds no latency"

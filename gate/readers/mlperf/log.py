@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ...errors import InputError
 from ...model import Load, Summary
+from ..formats import yaml_table
 from ..kinds import Kind
 from ..ladders import ladder
 from ..loads import load
@@ -49,38 +51,7 @@ _IN_SUMMARY = re.compile(
 _IN_DETAIL = re.compile(
     rf"result_(first_token_|time_(?:to|per)_output_token_)?{_STATISTIC}(?:_percentile)?(_latency)?(?:_ns)?"
 )
-_LABELS = {  # key of the detail log -> the summary's label
-    "loadgen_version": "loadgen_version",
-    "test_datetime": "test_datetime",
-    "power_begin": "power_begin",
-    "power_end": "power_end",
-    "effective_scenario": "scenario",
-    "effective_target_qps": "target_qps",
-    "effective_min_duration_ms": "min_duration (ms)",
-    "effective_min_query_count": "min_query_count",
-    "requested_use_token_latencies": "use_token_latencies",
-    "requested_server_ttft_latency": "ttft_latency (ns)",
-    "requested_server_tpot_latency": "tpot_latency (ns)",
-    "generated_samples_per_query": "samples_per_query",
-    "result_validity": "result is",
-    "result_perf_constraints_met": "performance constraints satisfied",
-    "result_min_duration_met": "min duration satisfied",
-    "result_min_queries_met": "min queries satisfied",
-    "early_stopping_met": "early stopping satisfied",
-    "result_invalid_reason": "recommendations",
-    "early_stopping_ttft_result": "ttft early stopping result",
-    "early_stopping_tpot_result": "tpot early stopping result",
-    "early_stopping_result": "early stopping result",
-    "result_query_count": "query_count",
-    "result_scheduled_samples_per_sec": "scheduled samples per second",
-    "result_completed_samples_per_sec": "completed samples per second",
-    "result_samples_per_second": "samples per second",
-    "result_tokens_per_second": "tokens per second",
-    "result_completed_tokens_per_second": "completed tokens per second",
-    "result_qps_with_loadgen_overhead": "qps w/ loadgen overhead",
-    "result_token_throughput_with_loadgen_overhead": "tps w/ loadgen overhead",
-    "num_errors": "num_errors",
-}
+_LABELS = yaml_table(Path(__file__).with_name("labels.yaml"), dict[str, str])  # detail log -> summary
 
 
 class _Meta(msgspec.Struct):

@@ -6,20 +6,11 @@ on their edges, which follow each run's own range, so that no two runs share one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..kinds import Kind
 from ..source import Source
 
 NAME = "mlperf-endpoints"
 TITLE = "MLPerf Endpoints"
-SIDE_FILES: Mapping[str, str] = {
-    "run_metadata.json": "MLPerf Endpoints' digest of a summary",
-    "sample_idx_map.json": "MLPerf Endpoints' map of sample ids",
-    "final_snapshot.json": "the counters MLPerf Endpoints makes its summary of",
-    "accuracy_results.json": "MLPerf Endpoints' accuracy scores",
-    "config.yaml": "a benchmark's configuration",
-}
 
 
 EVENTS = Kind("events.jsonl", frozenset(("event_type", "timestamp_ns", "sample_uuid")))

@@ -7,13 +7,11 @@ canary are its clusters. One scrape alone is one window since the server started
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from ..source import Source
 
 NAME = "prometheus"
 TITLE = "Prometheus metrics"
-SIDE_FILES: Mapping[str, str] = {}
 _TYPE = r"(?m)^# TYPE (?:\S+|\"[^\"]+\") (?:counter|gauge|histogram|summary|untyped|unknown|info)\s*$"
 _BUCKET = r"(?m)^[^\s{}\"#]+_bucket\{[^\n]*\ble=\""
 

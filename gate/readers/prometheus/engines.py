@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct
+
+from ..formats import yaml_table
 
 Labels = tuple[tuple[str, str], ...]  # sorted, without `le`
 Group = tuple[str, str | None, str]  # engine, model, half of a disaggregated deployment
@@ -32,79 +35,10 @@ class Engine(Struct, frozen=True, eq=False):
     scale: float = 1.0  # seconds a unit of `le`
     floored: bool = False  # values are floored to whole units: le=100 counts what is under 101
     no_metric: Mapping[str, str] = {}  # metric -> why it is not judged whatever is there
+    old_tpot: str = ""  # why "tpot_old" is no TPOT
 
 
-_SGLANG_ITL = (
-    "SGLang spreads the time of a chunk evenly over its tokens, which hides pauses;"
-    " measure gaps at the client, for example with vllm bench serve --save-detailed"
-)
-SGLANG_OLD_TPOT = (
-    "sglang:time_per_output_token_seconds observes a running mean several times a request, which is not TPOT;"
-    " upgrade to a server that exports request_time_per_output_token_seconds, or measure at the client"
-)
-
-ENGINES: tuple[Engine, ...] = (
-    Engine(
-        "vllm",
-        "vLLM server",
-        {
-            "vllm_time_to_first_token_seconds": "ttft",
-            "vllm_request_time_per_output_token_seconds": "tpot",
-            "vllm_inter_token_latency_seconds": "itl",
-            "vllm_time_per_output_token_seconds": "itl_old",
-            "vllm_e2e_request_latency_seconds": "e2e",
-            "vllm_request_generation_tokens": "length",
-        },
-        succeeded="vllm_request_success",
-        tokens="vllm_generation_tokens",
-    ),
-    Engine(
-        "sglang",
-        "SGLang server",
-        {
-            "sglang_time_to_first_token_seconds": "ttft",
-            "sglang_request_time_per_output_token_seconds": "tpot",
-            "sglang_time_per_output_token_seconds": "tpot_old",
-            "sglang_inter_token_latency_seconds": "itl",
-            "sglang_e2e_request_latency_seconds": "e2e",
-        },
-        finished="sglang_num_requests",
-        failed="sglang_num_aborted_requests",
-        within_finished=True,
-        tokens="sglang_generation_tokens",
-        no_metric={"itl": _SGLANG_ITL},
-    ),
-    Engine(
-        "trtllm",
-        "TensorRT-LLM server",
-        {
-            "trtllm_time_to_first_token_seconds": "ttft",
-            "trtllm_time_per_output_token_seconds": "tpot",
-            "trtllm_e2e_request_latency_seconds": "e2e",
-        },
-        succeeded="trtllm_request_success",
-        failed="trtllm_request_error",
-        tokens="trtllm_generation_tokens",
-    ),
-    Engine(
-        "triton",
-        "Triton Inference Server",
-        {"nv_inference_first_response_histogram_ms": "ttft"},
-        succeeded="nv_inference_request_success",
-        failed="nv_inference_request_failure",
-        scale=1e-3,
-        floored=True,
-    ),
-    Engine(
-        "otel",
-        "OpenTelemetry GenAI server",
-        {
-            "gen_ai_server_time_to_first_token": "ttft",
-            "gen_ai_server_time_per_output_token": "tpot",
-            "gen_ai_server_request_duration": "e2e",
-        },
-    ),
-)
+ENGINES = yaml_table(Path(__file__).with_suffix(".yaml"), tuple[Engine, ...])
 
 
 class Part(Struct, frozen=True, eq=False):

@@ -14,7 +14,7 @@ from ...model import METRICS, Buckets, Counts, Doubt, Histogram, Load, Summary, 
 from .. import clocks
 from ..source import Source
 from ..told import Told
-from . import engines, scrapes, windows
+from . import scrapes, windows
 from .engines import Group, Labels, Series
 from .scrapes import WHOLE, Scrape
 from .windows import Window
@@ -211,7 +211,7 @@ def _doubts(window: Window, group: Group, uncounted: str) -> Iterator[Doubt]:
     for metric, why in window.engine.no_metric.items():
         yield Doubt(Why.DEFINITION, (metric,), why)
     if "tpot" not in window.buckets and window.old_tpot:
-        yield Doubt(Why.DEFINITION, ("tpot",), engines.SGLANG_OLD_TPOT)
+        yield Doubt(Why.DEFINITION, ("tpot",), window.old_tpot)
     elif "tpot" not in window.buckets and window.engine.name == "vllm" and "itl" in window.buckets:
         yield Doubt(Why.ABSENT, ("tpot",), _OLD_VLLM)
 

@@ -39,7 +39,7 @@ class Window(Struct, eq=False):
     single_token: int | None = None  # requests of one token or none
     unstreamed: tuple[int, int] = (0, 0)  # requests marked as not streamed, of those with a mark or without
     counted_by: str = ""  # what `completed` was counted with
-    old_tpot: bool = False
+    old_tpot: str = ""  # why the TPOT that is there is none
     refused: str = ""
 
     @property
@@ -169,7 +169,7 @@ def _histograms(window: Window, grown: Grown) -> None:
             raise Refused(f"the sum of {metric.upper()} fell while its count grew")
         if n and sums and np.isfinite(total):
             window.means_s[metric] = total / n * window.engine.scale
-    window.old_tpot = bool(_counted(grown, "tpot_old"))
+    window.old_tpot = window.engine.old_tpot if _counted(grown, "tpot_old") else ""
     single = _counted(grown, "length", 1.0)
     window.single_token = int(_total(single)) if single else None
     first_tokens = _counted(grown, "ttft")

@@ -6,13 +6,10 @@ request and no count of failures. Also the summary a Together baseline nests und
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..source import Source
 
 NAME = "sglang"
 TITLE = "SGLang bench_serving"
-SIDE_FILES: Mapping[str, str] = {}
 _KEYS = ("total_output_tokens_retokenized", "mean_e2e_latency_ms", "sharegpt_output_len")
 _WRAPPED = frozenset(("hw", "framework", "conc", "isl", "osl", "metrics"))
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "trtllm"
 TITLE = "TensorRT-LLM benchmark_serving, trtllm-bench, LLM API"
-SIDE_FILES: Mapping[str, str] = {}
 _SERVING = frozenset(("user_throughput", "avg_decoded_tokens_per_iter", "e2els"))
 _REQUEST = frozenset(("start_timestamp", "first_token_timestamp", "end_timestamp", "end_to_end_latency"))
 _REPORT = frozenset(("engine", "world_info", "request_info", "performance"))

@@ -6,16 +6,12 @@ does not hold the version that wrote it. Evidence for every rule: docs/readers.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..source import Source
 
 NAME = "vllm"
 TITLE = "vLLM bench serve"
-SIDE_FILES: Mapping[str, str] = {
-    "*.pytorch.json": "the same metrics once more, for the PyTorch benchmark dashboard",
-    "warmup.json": "the warm-up of a vLLM sweep",
-}
 # TensorRT-LLM, SGLang and an InferenceX experiment (in seconds) began as the same script.
 _FORKS = frozenset(
     (
@@ -62,10 +58,3 @@ def sniff(source: Source) -> bool:
 def is_sweep_table(source: Source) -> bool:
     """Whether it is a sweep's table of its runs, by its header."""
     return {"run_number", "num_prompts", "tokenizer_id"} <= set(source.header)
-
-
-def companions(sources: Sequence[Source], /) -> Mapping[Source, str]:
-    """In a sweep's folder: warm-ups, and summaries whose runs are there one by one."""
-    from . import sweep
-
-    return sweep.companions(sources)
