@@ -215,7 +215,7 @@ def test_a_short_clean_run_cannot_prove_p99_and_says_how_many_requests_would() -
     report = judge(make_policy(latency("ttft", 99, 1.0)), make_run(make_requests(0.1, n=150)))
     check = only(report, "ttft.p99")
     assert (check.verdict, check.cause, report.exit_code) == (Verdict.INCONCLUSIVE, "undecided", 4)
-    assert "needs 398 requests" in check.reason  # ln 0.05 / ln 0.99 x (t_9 / z)^2 = 298.07 x 1.3321
+    assert "needs at least 398 requests" in check.reason  # ln 0.05 / ln 0.99 x (t_9 / z)^2 = 298.07 x 1.3321
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_point_is_the_naked_estimate_and_shown_as_such() -> None:
     report = judge(make_policy(latency("ttft", 99, 1.0), **POINT), make_run(make_requests(0.1, n=50)))
     check = only(report, "ttft.p99")
     assert (check.verdict, check.interval) == (Verdict.PASS, None)
-    assert "point estimate" in check.reason
+    assert "decide: point" in check.reason
     assert any("point" in note for note in report.notes)
 
 

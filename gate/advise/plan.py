@@ -172,11 +172,10 @@ def _share(objective: Objective, policy: Policy) -> Need:
         )
         return _row(objective, "never passes", text, least=least, declared=declared)
     room = _most_dependent(share, alpha, runs, declared, eased)
-    text = f"{declared:,} declared; without a miss they pass while one independent request is worth at most"
-    text += f" {room:,.1f} of them (deff)"
+    text = f"{declared:,} declared; without a miss they pass where up to {room:,.1f} neighbours behave as one"
     if room < DEPENDENT:
         wanted = _least(share, alpha, runs, eased, DEPENDENT)
-        text += f"; at deff {DEPENDENT:g}, common for a P99 at 65 % load, it takes {wanted:,}"
+        text += f"; where {DEPENDENT:g} do, common for a P99 at 65% load, it takes {wanted:,}"
     return _row(objective, "can pass", text, least=least, declared=declared, deff_most=room)
 
 
@@ -233,7 +232,7 @@ def _notes(policy: Policy) -> list[str]:
     wanted = max(SHORT_MIN, SHORT_PER_SLOT * slots)
     if each is not None and each < wanted:
         notes.append(
-            f"runs of {each:,} requests are short for this load, tails are biased: {wanted:,} are wanted"
+            f"runs of {each:,} requests are short for this load, tails are biased: it needs {wanted:,}"
         )
     if policy.evidence.warmup == "auto" and each is not None and target is not None:
         dropped = warmup_of("auto", target, each)

@@ -34,8 +34,8 @@ def latency_bars(report: Report, *, unicode: bool = False, width: int = WIDTH) -
         bound = bounds.get(column.removesuffix("_s"))
         judged = f.judged(report)
         values = tuple(
-            known.value
-            if (known := judged.get((column, name))) and known.value is not None
+            known.observed
+            if (known := judged.get((column, name))) and known.observed is not None
             else getattr(stats, name)
             for name in f.PERCENTILES
         )
@@ -156,12 +156,11 @@ def _percent(share: float, against: float | None) -> str:
 def _bound_chart(report: Report) -> str:
     """Each judged percentile in percent of its bound: what a saved report holds too."""
     known = [
-        (f"{check.statistic.upper()} {f.LABELS[column]}", 100 * check.observed / check.bound)
+        (f"{check.statistic.upper()} {f.LABELS[column]}", 100 * check.of_bound)
         for check in report.checks
-        if (column := f"{check.metric}_s") in f.LABELS and check.id == f"{check.metric}.{check.statistic}"
-        if re.fullmatch(r"p\d{1,2}(\.\d{1,3})?", check.statistic) and check.unit == SECONDS
-        if check.observed is not None and check.bound and check.bound > 0 and check.observed >= 0
-    ][:POINTS]  # fmt: skip
+        if (column := f"{check.metric}_s") in f.LABELS and re.fullmatch(r"p[\d.]{1,6}", check.statistic)
+        if check.of_bound is not None and check.of_bound >= 0
+    ][:POINTS]
     if len(known) < 2:
         return ""
     lines = [

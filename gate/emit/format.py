@@ -196,7 +196,16 @@ def facts(check: Check) -> dict[str, str]:
         "observed": observation(check),
         "headroom": headroom(check),
         "unproven": weight(check),
+        "worth": worth(check),
     }
+
+
+def worth(check: Check) -> str:
+    """How much its requests weigh, where neighbours behave alike."""
+    if check.n_eff is None or check.deff is None:
+        return ""
+    apart = f"{count(round(check.n_eff))} requests that do not wait for each other"
+    return f"{apart} (design effect {check.deff:.1f})"
 
 
 def detail(check: Check) -> str:
@@ -317,29 +326,9 @@ def misses_line(report: Report) -> str:
     return f"{count(sum(number.values()))}" + (f": {', '.join(told)}" if told else "")
 
 
-class Judged(Struct, frozen=True):
-    """A percentile as a rule judged it: over the attempted requests, where a failed one counts as a miss."""
-
-    value: float | None  # s; None: failures push it out of reach
-    text: str
-
-
-def judged(report: Report) -> dict[tuple[str, str], Judged]:
-    """The judged percentiles that are not those of the completed requests, by column and statistic.
-
-    Of every request, from rules without a condition; marked with a *.
-    """
-    found = {}
-    for check in report.checks:
-        stats = report.metrics.get(f"{check.metric}_s")
-        if check.id != f"{check.metric}.{check.statistic}" or check.n is None or check.unit != SECONDS:
-            continue
-        if stats is None or check.misses is None or check.statistic not in PERCENTILES:
-            continue
-        if check.observed != getattr(stats, check.statistic):
-            text = f"{plain(check.observed_text)} *"
-            found[f"{check.metric}_s", check.statistic] = Judged(check.observed, text)
-    return found
+def judged(report: Report) -> dict[tuple[str, str], Check]:
+    """What judged a percentile that is not the one of the completed requests, by column and statistic."""
+    return {(f"{check.metric}_s", check.statistic): check for check in report.checks if check.of_attempted}
 
 
 def latency_title(report: Report) -> str:

@@ -132,7 +132,7 @@ def latency_table(report: Report, *, own: bool = True, most: int = f.CAP) -> Tab
 
 def percentile_table(
     metrics: Mapping[str, MetricStats | None],
-    judged: Mapping[tuple[str, str], f.Judged] = {},
+    judged: Mapping[tuple[str, str], Check] = {},
     *,
     own: bool = True,
 ) -> Table:
@@ -143,7 +143,11 @@ def percentile_table(
         if stats is None and column == "itl_s":
             continue
         reported = (stats and stats.tool_reported) or {} if own else {}
-        ours = {name: judged[column, name].text for name in f.PERCENTILES if (column, name) in judged}
+        ours = {
+            name: f"{f.plain(judged[column, name].observed_text)} *"
+            for name in f.PERCENTILES
+            if (column, name) in judged
+        }
         rows += metric_rows(label, stats, reported, ours)
     return Table(METRIC_HEADERS, tuple(rows), frozenset(METRIC_HEADERS[1:]))
 

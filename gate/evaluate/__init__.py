@@ -122,6 +122,7 @@ def _assembled(setting: Setting, runs: Sequence[Run], judged: _Judged, report_on
     found = summary.goodput_of(chosen, policy) if chosen else None
     found = summary.with_interval(found, checks)
     metrics, absent = summary.metrics(chosen)
+    checks = summary.beside(checks, metrics)
     attribution = attribute(chosen, policy)
     more = effort(policy, checks, chosen)
     return Report(

@@ -21,7 +21,8 @@ _VERBS = (
     "|state|use|write"
 )
 _REMEDY = re.compile(rf"[;:.] ((?:{_VERBS})\b[^;]*)$", re.IGNORECASE)
-_SETTLES = re.compile(r"[;,](?: or)? ([^;]+) would (?:settle|show) it$")
+DECIDES = " would decide"  # after what would
+_SETTLES = re.compile(rf"[;,](?: or)? ([^;]+)(?:{DECIDES}| would show it)$")
 
 
 class Setting(Struct, frozen=True):

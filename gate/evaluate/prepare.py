@@ -194,4 +194,4 @@ def _too_short(rows: Requests, run: Run) -> tuple[str, ...]:
     wanted, left = max(SHORT_MIN, SHORT_PER_SLOT * slots), int(rows.attempted.sum())
     if left >= wanted:
         return ()
-    return (f"{left} requests, {wanted} are wanted at this load: too short, tails are biased",)
+    return (f"short run: {left} requests; this load needs {wanted}, tail percentiles are biased",)

@@ -66,6 +66,8 @@ class Check(Struct, frozen=True, kw_only=True):
     more_requests: int | None = None  # about how many more would decide
     more_range: tuple[int, int] | None = None  # where the spread of so few runs leaves that number
     headroom: float | None = None  # bound / observed, of a pass
+    of_bound: float | None = None  # observed / bound of a percentile of all requests, whatever its verdict
+    of_attempted: bool = False  # that percentile is not the one of completed requests: failures are misses
     policy_line: int = 0
     waived: str | None = None  # "until 2027-01-31, serving: kernel fix in flight"
 

@@ -100,7 +100,8 @@ def make_check(**overrides: Any) -> Check:
         bound=0.025,
         unit=SECONDS,
         verdict=Verdict.PASS,
-        reason="99.7% of 2,988 requests met it; lower bound 99.3% >= 99%.",
+        reason="8 of 2,988 requests missed: at least 99.31% met it (97.5% confidence, from 10 runs); "
+        "99% is needed.",
         expected="P99 TPOT <= 25 ms",
         observed=0.0219,
         observed_text="21.9 ms",
@@ -112,6 +113,7 @@ def make_check(**overrides: Any) -> Check:
         n_eff=1480.2,
         deff=2.02,
         headroom=1.1416,
+        of_bound=0.876,
         policy_line=14,
         summary="P99 TPOT 21.9 ms <= 25 ms: 8 of 2,988 missed",
     )
@@ -120,50 +122,55 @@ def make_check(**overrides: Any) -> Check:
 
 GOODPUT_PASS = make_check(
     id="goodput", metric="goodput", statistic="share", operator=">=", bound=0.99, unit=SHARE,
-    reason="99.73% of 3,000 requests were good; lower bound 99.31% >= 99%.",
+    reason="8 of 3,000 requests missed: at least 99.31% met it (97.5% confidence, from 10 runs); "
+    "99% is needed.",
     expected="goodput >= 99%", observed=0.9973, observed_text="99.73%", n=3000,
-    headroom=None, policy_line=18, summary="goodput 99.73% >= 99%: 8 of 3,000 missed",
+    headroom=None, of_bound=None, policy_line=18, summary="goodput 99.73% >= 99%: 8 of 3,000 missed",
 )  # fmt: skip
 GOODPUT_FAIL = replace(
     GOODPUT_PASS,
     verdict=Verdict.FAIL,
-    reason="2,754 of 3,000 requests met TTFT 800 ms, TPOT 25 ms and E2E 3 s at once; "
-    "upper bound 92.91% < 99%. Worth 1,480 independent requests, from 10 runs.",
+    reason="246 of 3,000 requests missed: at most 92.91% met it (98.33% confidence, from 10 runs); "
+    "99% is needed.",
     observed=0.918, observed_text="91.8%", share=0.918, interval=(0.9058, 0.9291), misses=246, blocks=True,
     summary="goodput 91.8% < 99%: 246 of 3,000 missed, 30 may",
 )  # fmt: skip
 TTFT_FAIL = make_check(
     id="ttft.p99", metric="ttft", bound=0.8, verdict=Verdict.FAIL,
-    reason="96.8% of 3,000 requests met it; 98.33% upper bound 97.53% < 99%. "
-    "Worth 1,480 independent requests (deff 2.0, from 10 runs).",
+    reason="96 of 3,000 requests missed: at most 97.53% met it (98.33% confidence, from 10 runs); "
+    "99% is needed.",
     expected="P99 TTFT <= 800 ms", observed=0.9484, observed_text="948.4 ms", share=0.968,
     interval=(0.9591, 0.9753), n=3000, misses=96, headroom=None, policy_line=12, blocks=True,
+    of_bound=1.1855, of_attempted=True,
     summary="P99 TTFT 948.4 ms > 800 ms: 96 of 3,000 missed, 30 may",
 )  # fmt: skip
 TTFT_WARN = make_check(
     id="ttft.p90", metric="ttft", statistic="p90", level=Level.WARN, bound=0.5, verdict=Verdict.FAIL,
-    reason="88.1% of 3,000 requests met it; upper bound 89.4% < 90%.",
+    reason="357 of 3,000 requests missed: at most 89.42% met it (98.33% confidence, from 10 runs); "
+    "90% is needed.",
     expected="P90 TTFT <= 500 ms", observed=0.5521, observed_text="552.1 ms", share=0.881,
     interval=(0.8671, 0.8942), n=3000, misses=357, headroom=None, policy_line=12,
+    of_bound=1.1042, of_attempted=True,
     summary="P90 TTFT 552.1 ms > 500 ms: 357 of 3,000 missed, 300 may",
 )  # fmt: skip
 E2E_PASS = make_check(
     id="e2e.p99[output_tokens<300]", metric="e2e", bound=3.0,
-    reason="99.5% of 2,871 requests met it.",
+    reason="14 of 2,871 requests missed: at least 99.11% met it (97.5% confidence, from 10 runs); "
+    "99% is needed.",
     expected="P99 E2E <= 3 s where output_tokens<300", observed=2.874, observed_text="2.874 s", share=0.9951,
-    interval=(0.9911, 0.9976), n=2871, misses=14, headroom=1.0438, policy_line=15,
+    interval=(0.9911, 0.9976), n=2871, misses=14, headroom=1.0438, of_bound=None, policy_line=15,
     summary="P99 E2E for output_tokens<300 2.874 s <= 3 s: 14 of 2,871 missed",
 )  # fmt: skip
 ERRORS_PASS = make_check(
     id="error_rate", metric="error_rate", statistic="share", bound=0.01, unit=SHARE,
     reason="30 of 3,000 failed.", expected="error rate <= 1%", observed=0.01,
     observed_text="1%", share=None, interval=None, interval_of=None, n=3000, misses=30, headroom=1.0,
-    policy_line=22, summary="error rate 1% <= 1%: 30 of 3,000 failed",
+    of_bound=None, policy_line=22, summary="error rate 1% <= 1%: 30 of 3,000 failed",
 )  # fmt: skip
 EVIDENCE = make_check(
     id="workload.model", metric="workload.model", statistic="", operator="", bound=None, unit="",
     verdict=Verdict.INCONCLUSIVE, cause="evidence", blocks=True, share=None, interval=None,
-    interval_of=None, n=None, misses=None, n_eff=None, deff=None, headroom=None, policy_line=7,
+    interval_of=None, n=None, misses=None, n_eff=None, deff=None, headroom=None, of_bound=None, policy_line=7,
     reason='The file names no model. State it with --set model="meta-llama/Llama-3.3-70B-Instruct".',
     expected="model meta-llama/Llama-3.3-70B-Instruct", observed=None, observed_text="not stated",
     summary="no file says the model", remedy="state it: --set model=...",
@@ -171,8 +178,8 @@ EVIDENCE = make_check(
 UNDECIDED = replace(
     GOODPUT_PASS,
     verdict=Verdict.INCONCLUSIVE, cause="undecided", blocks=True, more_requests=1500,
-    reason="99.3% of 3,000 requests were good; the interval 98.4% to 99.8% contains 99%. "
-    "About 1,500 more requests at this rate would decide.",
+    reason="21 of 3,000 requests missed; the interval 98.4% to 99.8% includes 99%, so it is neither shown "
+    "nor ruled out",
     observed=0.993, observed_text="99.3%", share=0.993, interval=(0.984, 0.998), misses=21,
     summary="goodput >= 99% not yet proven: 21 of 3,000 missed; needs 1 to 3 more runs of 3,064 requests",
     more_range=(900, 6300),
@@ -182,7 +189,7 @@ REGRESSION = make_check(
     reason="There is no baseline: give one with --baseline.",
     expected="P99 TTFT at most 10% above the baseline",
     observed=None, observed_text="", share=None, interval=None, interval_of=None, n=None, misses=None,
-    n_eff=None, deff=None, headroom=None, policy_line=25, summary="",
+    n_eff=None, deff=None, headroom=None, of_bound=None, policy_line=25, summary="",
 )  # fmt: skip
 
 
@@ -232,7 +239,9 @@ def warning() -> Report:
     waived = make_check(
         verdict=Verdict.FAIL, observed=0.0263, observed_text="26.3 ms", share=0.981,
         interval=(0.974, 0.9866), misses=57, headroom=None,
-        reason="98.1% of 2,988 requests met it; upper bound 98.66% < 99%.",
+        of_bound=1.052, of_attempted=True,
+        reason="57 of 2,988 requests missed: at most 98.66% met it (98.33% confidence, from 10 runs); "
+        "99% is needed.",
         waived="until 2027-01-31, serving: kernel fix in flight",
         summary="P99 TPOT 26.3 ms > 25 ms: 57 of 2,988 missed, 29 may; waived until 2027-01-31, "
         "serving: kernel fix in flight",

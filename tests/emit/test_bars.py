@@ -118,7 +118,14 @@ def bounded(*known: tuple[str, float, float]) -> Report:
     """(statistic, observed, bound) of TTFT."""
     return make_report(
         checks=tuple(
-            make_check(id=f"ttft.{name}", metric="ttft", statistic=name, observed=at, bound=bound, unit="s")
+            make_check(
+                id=f"ttft.{name}",
+                metric="ttft",
+                statistic=name,
+                observed=at,
+                bound=bound,
+                of_bound=at / bound,
+            )
             for name, at, bound in known
         )
     )

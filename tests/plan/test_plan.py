@@ -125,7 +125,7 @@ def test_the_notes_name_warm_up_short_runs_and_time() -> None:
         evidence="runs: {min: 5}, requests_per_run: {min: 100}, warmup: auto", load="{request_rate: 20/s}"
     )
     notes = " ".join(plan(policy.parse(text.encode(), "slo.yaml")).notes)
-    assert "300 are wanted" in notes
+    assert "it needs 300" in notes
     assert "let the tool send 150 or more" in notes  # the first 50 of an open loop
     assert "500 requests take 25 s" in notes
 

@@ -126,7 +126,7 @@ def _tiles(report: Report) -> tuple[_Tile, ...]:
 
 
 def _metric_tile(
-    label: str, metric: str, stats: MetricStats, checks: Sequence[Check], judged: f.Judged | None
+    label: str, metric: str, stats: MetricStats, checks: Sequence[Check], judged: Check | None
 ) -> _Tile:
     """P99 as it was judged, of the attempted, where a rule judges it; else of the completed."""
     rule = next((check for check in checks if check.id == f"{metric}.p99"), None)
@@ -135,7 +135,7 @@ def _metric_tile(
         said = f"bound {show(rule.bound, rule.unit)}: {_outcome(rule)}"
     value = show(stats.p99, SECONDS)
     if judged is not None:
-        value, said = judged.text.removesuffix(" *"), f"of all attempted; {said}"
+        value, said = f.plain(judged.observed_text), f"of all attempted; {said}"
     return _Tile(f"{label} P99", value, said)
 
 

@@ -283,7 +283,7 @@ def _more(one: _Asked, level: float) -> str:
         return ""
     if runs > 1000:
         return ""
-    return f"At least about {units.about(runs)} runs{each} a side would decide. "
+    return f"At least {units.about(runs)} runs{each} a side would decide (estimate). "
 
 
 def _sessions(number: int) -> str:

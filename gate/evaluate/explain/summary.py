@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
-from ... import stats
+from ... import stats, units
 from ...model import (
     METRICS,
     Aggregate,
@@ -184,6 +185,24 @@ def with_interval(shown: Goodput | None, checks: Sequence[Check]) -> Goodput | N
     if shown is None or judged is None:
         return shown
     return replace(shown, interval=judged.interval)
+
+
+def beside(checks: Sequence[Check], metrics: Mapping[str, MetricStats | None]) -> tuple[Check, ...]:
+    """Percentiles of every request with their part of the bound, and whether `metrics` has another value."""
+
+    def placed(one: Check) -> Check:
+        plain = one.id == f"{one.metric}.{one.statistic}" and re.fullmatch(r"p[\d.]+", one.statistic)
+        if not plain or one.unit != units.SECONDS:
+            return one
+        stats = metrics.get(f"{one.metric}_s")
+        completed = getattr(stats, one.statistic, None)
+        return replace(
+            one,
+            of_bound=one.observed / one.bound if one.observed is not None and one.bound else None,
+            of_attempted=None not in (completed, one.n, one.misses) and one.observed != completed,
+        )
+
+    return tuple(map(placed, checks))
 
 
 # ---- loads and runs ---------------------------------------------------------------------------------

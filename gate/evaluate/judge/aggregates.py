@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import stats, units
 from ...model import Check, Kind, Objective, Verdict
-from ..checks import CLUSTERS, Setting, check, few, none_completed, percent, settling, share_of
+from ..checks import CLUSTERS, DECIDES, Setting, check, few, none_completed, percent, settling, share_of
 from .counting import Exact, Part, Range, lower_level, stated_percentile
 
 SURE_MISSES = 30  # dependence is also measured where this many requests are beyond the level
@@ -32,7 +32,7 @@ def from_counts(objective: Objective, parts: Sequence[Part], setting: Setting) -
         return none_completed(objective, n, facts)
     if setting.policy.evidence.decide == "point":
         return _point_counts(objective, setting, n, (low, high), f"{between}; {settled}", facts)
-    facts["remedy"] = settling(settled.removesuffix(" would settle it"))
+    facts["remedy"] = settling(settled.removesuffix(DECIDES))
     if len(parts) < CLUSTERS:
         why = f"{between}; aggregates of {len(parts)} run{'s' * (len(parts) > 1)} give no interval, "
         why += f"five or more runs are needed, or {settled}"
@@ -63,11 +63,11 @@ def _confident(
         return check(objective, Verdict.INCONCLUSIVE, why, cause="evidence", **facts)
     if passes.verdict == "pass":
         facts |= {"n_eff": passes.n_eff, "deff": passes.deff}
-        reason = f"{between}; lower bound {percent(passes.lower, share)} >= {percent(share)}"
+        reason = f"{between}; at least {percent(passes.lower, share)} did, and {percent(share)} is needed"
         return check(objective, Verdict.PASS, reason, **facts)
     if fails.verdict == "fail":
         facts |= {"n_eff": fails.n_eff, "deff": fails.deff}
-        reason = f"{between}; upper bound {percent(fails.upper, share)} < {percent(share)}"
+        reason = f"{between}; at most {percent(fails.upper, share)} did, and {percent(share)} is needed"
         return check(objective, Verdict.FAIL, reason, **facts)
     undecided = lo == hi
     side = passes if passes.share_met >= share else fails

@@ -29,7 +29,7 @@ from ...model import (
     Summary,
     When,
 )
-from ..checks import share_of
+from ..checks import DECIDES, share_of
 from ..prepare import Prepared
 
 CAUSES = (*REQUEST_METRICS, "several", "failed")  # of a miss, as in Misses
@@ -371,8 +371,4 @@ def _extremes(
 
 
 def _settle(evidence: Histogram | Aggregate) -> str:
-    return (
-        f"{evidence.settled_by} would settle it"
-        if evidence.settled_by
-        else "per-request results would settle it"
-    )
+    return (evidence.settled_by or "per-request results") + DECIDES

@@ -133,7 +133,7 @@ def _observed(objective: Objective, values: Floats, n: int, met: int) -> dict[st
 
 
 def _point(objective: Objective, n: int, met: int, facts: dict[str, object], passed: bool) -> Check:
-    reason = f"{_count(objective, n, met)}; point estimate, without an interval{_few(objective, n)}"
+    reason = f"{_count(objective, n, met)}. Compared without an interval (decide: point){_few(objective, n)}."
     if not passed:
         facts.pop("headroom", None)
     return check(objective, Verdict.PASS if passed else Verdict.FAIL, reason, **facts)
@@ -143,7 +143,7 @@ def _few(objective: Objective, n: int) -> str:
     expected_misses = n * (1 - share_of(objective))
     if expected_misses >= 1:
         return ""
-    return f"; {n} requests cannot show {objective.statistic.upper() or 'this share'}: it is their maximum"
+    return f"; of {n} requests {objective.statistic.upper() or 'this share'} is the slowest one"
 
 
 def _confident(
@@ -158,22 +158,27 @@ def _confident(
     }
     if met == 0 and not any(one.counts.completed for one in setting.runs):
         return none_completed(objective, n, facts)
-    lower = f"{percent(test.sure)} lower bound {percent(test.lower, share)}"
-    upper = f"{percent(1 - setting.alpha / setting.m)} upper bound {percent(test.upper, share)}"
-    worth = _worth(test, len(setting.runs), setting.policy)
     counted = _count(objective, n, met)
     if test.unit == "requests" and test.verdict != "undecided":  # a share of 100 %: there is no interval
         facts |= {"interval": None, "interval_of": None, "n_eff": None, "deff": None}
         verdict = Verdict.PASS if test.verdict == "pass" else Verdict.FAIL
-        return check(objective, verdict, f"{counted}; decided by count", **facts)
+        return check(
+            objective, verdict, f"{counted}. A target of 100% allows no miss: decided by count.", **facts
+        )
+    source = f"from {len(setting.runs)} runs" if test.unit == "runs" else "from ten blocks of them"
+    worth = "" if test.unit == "runs" else f" {spread(len(setting.runs), setting.policy)}"
     if test.verdict == "pass":
-        reason = f"{counted}; {lower} >= {percent(share)}. {worth}"
+        met_it = f"at least {percent(test.lower, share)} met it ({percent(test.sure)} confidence, {source})"
+        reason = f"{counted}: {met_it}; {percent(share)} is needed.{worth}"
         return check(objective, Verdict.PASS, reason, **facts)
     facts.pop("headroom", None)
     if test.why == "run_spread":
         facts["remedy"] = "measure five runs or more: one cannot say how runs differ"
     if test.verdict == "fail":
-        return check(objective, Verdict.FAIL, f"{counted}; {upper} < {percent(share)}. {worth}", **facts)
+        sure = percent(1 - setting.alpha / setting.m)
+        met_it = f"at most {percent(test.upper, share)} met it ({sure} confidence, {source})"
+        reason = f"{counted}: {met_it}; {percent(share)} is needed.{worth}"
+        return check(objective, Verdict.FAIL, reason, **facts)
     reason = f"{counted}; {_why(objective, test, share, setting)}"
     return check(
         objective, Verdict.INCONCLUSIVE, reason, cause="undecided", more_requests=test.more_requests, **facts
@@ -191,9 +196,7 @@ def _roomy(
     facts |= {"n_eff": test.n_eff, "deff": test.deff}
     facts |= {"interval": (room.lower, room.upper), "interval_of": "quantile"}
     upper = units.show(room.upper, objective.unit, objective.bound)
-    what = (
-        f"{percent(1 - setting.alpha / 2)} upper bound of the quantile {upper} <= the bound / {room.room:g}"
-    )
+    what = f"{objective.statistic.upper()} is at most {upper}, within the bound / {room.room:g}"
     return check(objective, Verdict.PASS, _otherwise(objective, test, what, room.units, setting), **facts)
 
 
@@ -208,16 +211,17 @@ def _by_tail(
     share = share_of(objective)
     facts |= {"n_eff": test.n_eff, "deff": test.deff}
     facts |= {"interval": (tail.lower, max(test.upper, test.share_met)), "interval_of": "share"}
-    what = f"{percent(1 - setting.alpha / 2)} lower bound {percent(tail.lower, share)} >= {percent(share)}"
-    what += " by the tail of value / bound"
+    met_it = f"at least {percent(tail.lower, share)} met it, {percent(share)} is needed"
+    what = f"by the tail of value / bound {met_it}"
     return check(objective, Verdict.PASS, _otherwise(objective, test, what, tail.units, setting), **facts)
 
 
 def _otherwise(objective: Objective, test: stats.ShareTest, what: str, units_: int, setting: Setting) -> str:
     runs = len(setting.runs)
-    source = f"over {units_} {'runs' if units_ == runs else 'blocks'}"
+    source = f"from {units_} {'runs' if units_ == runs else 'blocks'}"
+    sure = percent(1 - setting.alpha / 2)
     worth = "" if runs >= CLUSTERS else f" {spread(runs, setting.policy)}"
-    return f"{_count(objective, test.n, test.met)}; {what} ({source}).{worth}"
+    return f"{_count(objective, test.n, test.met)}: {what} ({sure} confidence, {source}).{worth}"
 
 
 def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Setting) -> str:
@@ -228,20 +232,17 @@ def _why(objective: Objective, test: stats.ShareTest, share: float, setting: Set
         margin = percent(setting.policy.evidence.run_spread)
         return f"within {margin} of the bound, by which runs may differ (run_spread); five runs would show"
     least = stats.zero_miss_minimum(share, alpha=setting.alpha, df=test.df, eased=test.eased)
-    span = f"interval {percent(test.lower, share)} to {percent(test.upper, share)} contains {percent(share)}"
-    return f"even without a miss {objective.id} needs {least:,} requests; {span}" if test.n < least else span
+    span = (
+        f"the interval {percent(test.lower, share)} to {percent(test.upper, share)} includes {percent(share)}"
+    )
+    if test.n < least:
+        return f"{objective.id} needs at least {least:,} requests, even if none misses; {span}"
+    return f"{span}, so it is neither shown nor ruled out"
 
 
 def _count(objective: Objective, n: int, met: int) -> str:
     noun = "gaps" if objective.metric == "itl" else "requests"
-    verb = "were good" if objective.kind is Kind.GOODPUT else "met it"
-    return f"{percent(met / n, share_of(objective))} of {n:,} {noun} {verb} ({n - met:,} missed)"
-
-
-def _worth(test: stats.ShareTest, runs: int, policy: Policy) -> str:
-    source = f"{runs} runs" if test.unit == "runs" else "10 blocks"
-    text = f"Worth {test.n_eff:,.0f} independent requests (deff {test.deff:.1f}, from {source})."
-    return text if test.unit == "runs" else f"{text} {spread(runs, policy)}"
+    return f"{n - met:,} of {n:,} {noun} missed"
 
 
 def spread(runs: int, policy: Policy) -> str:
@@ -250,8 +251,8 @@ def spread(runs: int, policy: Policy) -> str:
     if margin and policy.evidence.decide != "point":
         return f"Holds also where runs differ by {percent(margin)} in latency; five or more would show it."
     if runs == 1:
-        return "Covers this run only: differences between runs are not included."
-    return f"{runs} runs are too few to include their spread; five or more would."
+        return "One run: the interval does not include how much runs differ."
+    return f"{runs} runs: the interval does not include how much runs differ; from five on it does."
 
 
 # ---- the others ---------------------------------------------------------------------------
@@ -282,11 +283,11 @@ def _error_rate(objective: Objective, setting: Setting) -> Check:
     }
     if failed == attempted and attempted < SURE_FROM and rate > objective.bound:
         return none_completed(objective, attempted, facts)
-    reason = f"{failed:,} of {attempted:,} requests failed ({text}); judged on the count, without an interval"
+    reason = f"{failed:,} of {attempted:,} requests failed ({text}). Failures are counted, not estimated."
     if rate > objective.bound:
         return check(objective, Verdict.FAIL, reason, **facts)
     if attempted < SURE_FROM and setting.policy.evidence.decide != "point":
-        why = f"{reason}; fewer than {SURE_FROM} requests decide nothing"
+        why = f"{reason} Fewer than {SURE_FROM} requests are too few to show a low error rate."
         more = SURE_FROM - attempted
         return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", more_requests=more, **facts)
     headroom = objective.bound / rate if rate else None
