@@ -20,11 +20,23 @@ def test_both_conventions_of_the_tool_trap_stand_side_by_side(slo_gate: Process)
     assert f"{found['tool_reported']['itl']['p50'] * 1e3:.2f}" == "12.00"  # 1200 ms / 100
     assert "contains TTFT" in found["tool_reported"]["itl"]["method"]
     assert "itl" in found["unjudged"]
-    text = slo_gate("inspect", TRAP, cwd=ROOT).stdout
+    assert len(slo_gate("inspect", TRAP, cwd=ROOT).stdout.splitlines()) <= 40
+    text = slo_gate("inspect", TRAP, "-v", cwd=ROOT).stdout
     assert "ITL, tool's own" in text
     assert "12.00 ms" in text
     assert "7.07 ms" in text
     assert "contains TTFT" in text
+
+
+def test_many_runs_are_a_row_each_and_what_they_share_in_forty_lines(slo_gate: Process) -> None:
+    done = slo_gate("inspect", "examples/chat/good", cwd=ROOT, COLUMNS="80")
+    lines = done.stdout.splitlines()
+    assert sum(-(-len(line) // 80) or 1 for line in lines) <= 40
+    assert lines[0] == "54 runs"
+    assert "    ttft, tpot, itl, e2e: any percentile" in lines
+    assert "-v shows them" in done.stdout
+    whole = slo_gate("inspect", "examples/chat/good", "-v", cwd=ROOT).stdout
+    assert whole.count("joint, request by request") == 54
 
 
 def test_rows_are_judged_by_any_percentile_and_jointly() -> None:

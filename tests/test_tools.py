@@ -13,7 +13,7 @@ from tests.conftest import Process
 
 
 def test_every_reader_and_each_of_its_formats_is_listed(slo_gate: Process) -> None:
-    done = slo_gate("tools", COLUMNS="500")
+    done = slo_gate("tools", "-v", COLUMNS="500")
     assert done.returncode == Exit.PASS
     heads = [line for line in done.stdout.splitlines() if line and line[0] != " "]
     assert heads == [f"{reader.NAME}  {reader.TITLE}" for reader in READERS]
@@ -25,10 +25,17 @@ def test_every_reader_and_each_of_its_formats_is_listed(slo_gate: Process) -> No
 
 @pytest.mark.parametrize("width", [60, 80, 132])
 def test_the_text_keeps_to_the_width(width: int, slo_gate: Process) -> None:
-    lines = slo_gate("tools", COLUMNS=str(width)).stdout.splitlines()
+    lines = slo_gate("tools", "-v", COLUMNS=str(width)).stdout.splitlines()
     for line in lines:
         assert len(line) <= width or len(line.split()) == 1  # a name that is longer stays whole
     assert max(map(len, lines)) > width - 15
+
+
+def test_without_a_name_each_tool_has_its_flags_in_forty_lines(slo_gate: Process) -> None:
+    lines = slo_gate("tools", COLUMNS="80").stdout.splitlines()
+    assert len(lines) <= 40
+    assert [line.split()[0] for line in lines[1:-2] if line[0] != " "] == [reader.NAME for reader in READERS]
+    assert any(line.startswith("vllm ") and "--save-detailed" in line for line in lines)
 
 
 def test_names_choose_tools(slo_gate: Process) -> None:

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import aligned, baseline_options, named, read_baseline, read_results, reading_options
+from ._shared import aligned, baseline_options, columns, named, read_baseline, read_results, reading_options
 
 if TYPE_CHECKING:
     from ..model import Change, Comparison
@@ -33,6 +33,7 @@ Exit codes:
     metavar="auto|N",
     help="Requests dropped from the start of each run, as evidence.warmup of a policy.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Show every percentile and note.")
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
@@ -48,7 +49,12 @@ def command(**options: Any) -> int:
 
         click.echo(comparisons(found), nl=False)
     else:
-        show(*_text(found, reading.notes))
+        from ..emit.layout import MOST, capped, rows
+
+        lines, width = list(_text(found, reading.notes)), columns()
+        if not options["verbose"] and sum(rows(line, width) for line in lines) > MOST:
+            lines = capped(list(_text(found, reading.notes, moved=True)), width)
+        show(*lines)
     return Exit.PASS
 
 
@@ -60,13 +66,17 @@ def _warmup(text: str) -> int | str:
     return int(text)
 
 
-def _text(found: Sequence[Comparison], notes: Sequence[str]) -> Iterator[str]:
+def _text(found: Sequence[Comparison], notes: Sequence[str], *, moved: bool = False) -> Iterator[str]:
+    """Every percentile of every load, or only those that moved."""
     for number, one in enumerate(found):
         if number:
             yield ""
         load = str(one.load) if one.load is not None else "a load that is not stated"
         yield f"{load}: {one.runs[1]} runs against {one.runs[0]} of {one.name}, {_weight(one)}"
-        yield from _table(one.changes)
+        shown = [change for change in one.changes if not moved or _said(change)]
+        yield from _table(shown) if shown else ()
+        if left := len(one.changes) - len(shown):
+            yield f"  {left} percentile{'s' * (left > 1)} without a change that is shown: -v has them"
         for note in one.notes:
             yield f"  - {note}"
     if notes:

@@ -13,6 +13,7 @@ from ._shared import columns, named, read_results, reading_options
 @click.command(name="inspect")
 @click.argument("results", nargs=-1, type=named)
 @reading_options
+@click.option("-v", "--verbose", is_flag=True, help="Show every run in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
@@ -25,8 +26,6 @@ def command(**options: Any) -> int:
     if options["as_json"]:
         click.echo(json_.inspections(found), nl=False)
         return Exit.PASS
-    width = max(60, columns())
-    click.echo(inspection.emit(found, width=width), nl=False)
-    for note in reading.notes:
-        click.echo(inspection.note(note, width=width), nl=False)
+    said = {"width": max(60, columns()), "verbose": options["verbose"]}
+    click.echo(inspection.emit(found, reading.notes, **said), nl=False)
     return Exit.PASS

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 @click.command(name="tools")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completed(tools))
+@click.option("-v", "--verbose", is_flag=True, help="Show of every tool what NAME shows of one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(names: Sequence[str], as_json: bool, debug: bool) -> int:
+def command(names: Sequence[str], verbose: bool, as_json: bool, debug: bool) -> int:
     """List the result files that are read, and what TTFT, TPOT, ITL and E2E mean in each tool."""
     from .. import readers
 
     chosen = [readers.by_name(name, "slo-gate tools") for name in names] or readers.READERS
-    click.echo(_json(chosen) if as_json else "\n".join(_text(chosen)))
+    text = _text if names or verbose else _brief
+    click.echo(_json(chosen) if as_json else "\n".join(text(chosen)))
     return Exit.PASS
 
 
@@ -48,6 +50,20 @@ def _json(readers: Sequence[Reader]) -> str:
         for reader in readers
     ]
     return json.dumps({"schema_version": 1, "tools": tools}, indent=2, ensure_ascii=False)
+
+
+def _brief(readers: Sequence[Reader]) -> Iterator[str]:
+    from ..emit.layout import prose
+    from ..readers.formats import running
+
+    size, width = max(len(reader.NAME) for reader in readers), max(60, columns())
+    yield f"{'tool':{size}}  run it with"
+    for reader in readers:
+        yield from prose(_plain(running(reader)[0]), width, f"{reader.NAME:{size}}  ")
+    yield from (
+        "",
+        "`slo-gate tools NAME`: the files to pass, what they prove, and what TTFT and TPOT mean there",
+    )
 
 
 def _text(readers: Sequence[Reader]) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from .tables import Table
 
 GAP = "  "
+MOST = 40  # lines of a terminal, unless everything is asked for
 _HANG = 24  # columns: a mark and the id of a rule without a condition
 # No line ends inside a quantity, nor between an operator and its bound.
 _UNIT_GAP = re.compile(r"(?<=\d) (?=(?:us|ms|s|pt|min|req/s|tok/s)\b)|(?<=[<>]=) (?=\S)|(?<= [<>]) (?=\S)")
@@ -25,6 +27,20 @@ def prose(text: str, width: int, lead: str, hang: int | None = None) -> list[str
         break_on_hyphens=False,
     )
     return [line.replace("\0", " ") for line in wrapped] or [lead]
+
+
+def rows(line: str, width: int) -> int:
+    """Lines of a terminal that wraps it."""
+    return max(1, -(-len(line) // width))
+
+
+def capped(lines: Sequence[str], width: int) -> list[str]:
+    """The first MOST lines as a terminal of this width counts them, the last saying what is left out."""
+    ends = list(accumulate(rows(line, width) for line in lines))
+    if not ends or ends[-1] <= MOST:
+        return list(lines)
+    kept = [line for line, end in zip(lines, ends, strict=True) if end < MOST]
+    return [*kept, f"and {len(lines) - len(kept)} more lines: -v shows them"]
 
 
 def table(cells: Table, width: int) -> list[str]:

@@ -126,7 +126,9 @@ def latency_table(report: Report, *, own: bool = True, most: int = f.CAP) -> Tab
     if any(report.metrics.values()) or not report.runs:
         return percentile_table(report.metrics, f.judged(report), own=own)
     return (
-        percentile_table(report.runs[0].metrics) if len(report.runs) == 1 else _p99_table(report.runs[:most])
+        percentile_table(report.runs[0].metrics)
+        if len(report.runs) == 1
+        else run_latencies(report.runs[:most])
     )
 
 
@@ -167,7 +169,8 @@ def metric_rows(
         yield (f"{label}, tool's own", *shown, "-")
 
 
-def _p99_table(runs: Sequence[RunReport]) -> Table:
+def run_latencies(runs: Sequence[RunReport]) -> Table:
+    """One row a run with the P99 of each metric."""
     rows = []
     for run in runs:
         stats = {f"{label} P99": run.metrics.get(column) for column, label in f.LABELS.items()}

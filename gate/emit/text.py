@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from ..model import AnyReport, Check, ErrorReport, Report
 from . import attribution as a, bars as b, format as f, tables as t
-from .layout import GAP, prose, table
+from .layout import GAP, MOST, prose, rows, table
 
-MOST = 40  # lines, unless everything is asked for
 NAMED = (
     5  # checks of which one thing is said; and runs whose percentiles are shown where they cannot be pooled
 )
@@ -73,18 +72,13 @@ def _short(report: Report, width: int) -> list[str]:
     leads = _leads(report)
     last = ["", *_last(report, width), "", *leads[:2]]
     latency = ["", *_latency(report, width), *_missed(report, width), *_loads(report, width)]
-    room = MOST - sum(_rows(line, width) for line in (*leads, *latency, *last)) - 2
+    room = MOST - sum(rows(line, width) for line in (*leads, *latency, *last)) - 2
     passes = [check for check in report.checks if f.mark(check) == "PASS"]
     least = min(3, len(passes))
     rest = [_one(alike, width) for alike in f.unlike(report)]
     said = list(_capped(rest, room - least, width))
-    shown = _passes(passes, room - sum(_rows(line, width) for line in said), width)
+    shown = _passes(passes, room - sum(rows(line, width) for line in said), width)
     return [*leads, *([""] if said else []), *said, *([""] if shown else []), *shown, *latency, *last]
-
-
-def _rows(line: str, width: int) -> int:
-    """Lines of a terminal that wraps it."""
-    return max(1, -(-len(line) // width))
 
 
 def _one(alike: Sequence[Check], width: int) -> list[str]:
@@ -100,7 +94,7 @@ def _one(alike: Sequence[Check], width: int) -> list[str]:
 def _capped(blocks: Sequence[list[str]], room: int, width: int) -> Iterator[str]:
     """Blocks of lines while there is room for them, and how many there was none for."""
     for number, block in enumerate(blocks):
-        left, size = len(blocks) - number, sum(_rows(line, width) for line in block)
+        left, size = len(blocks) - number, sum(rows(line, width) for line in block)
         if size + (left > 1) > room:
             yield f"{GAP}and {left} more objectives that are no pass: -v shows them"
             return
@@ -119,7 +113,7 @@ def _passes(passes: Sequence[Check], room: int, width: int) -> list[str]:
     lines = table(t.short_passes(counted), width) if counted else []
     left = len(passes) - len(rules) - len(counted)
     lines += [f"{GAP}and {left} more pass{'es' * (left > 1)}: -v shows them"] if left else []
-    whole = sum(_rows(line, width) for line in (*lines, *named)) <= room
+    whole = sum(rows(line, width) for line in (*lines, *named)) <= room
     return [*lines, *named] if whole else [f"{GAP}PASS  {len(passes)} objectives: -v shows them"]
 
 
@@ -190,8 +184,8 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
 def _bars(report: Report, width: int, unicode: bool) -> list[str]:
     """How far the tails reach towards their bounds; nothing where a line would not fit."""
     room = min(b.WIDTH, width - 24)
-    rows = b.latency_bars(report, unicode=unicode, width=room) if room >= 20 else []
-    return ["", *(GAP + row for row in rows)] if rows else []
+    bars = b.latency_bars(report, unicode=unicode, width=room) if room >= 20 else []
+    return ["", *(GAP + bar for bar in bars)] if bars else []
 
 
 def _goodput(report: Report, width: int) -> list[str]:

@@ -219,6 +219,23 @@ def test_compare_shows_every_percentile_without_a_policy(folder: Path, slo_gate:
     assert [one["growth"] > 0.09 for one in found["comparisons"][0]["changes"]] == [True] * 9
 
 
+def test_compare_of_several_loads_shows_what_moved_in_forty_lines(tmp_path: Path, slo_gate: Process) -> None:
+    done = slo_gate("compare", CHAT / "good", CHAT / "good", COLUMNS="80")
+    assert done.returncode == 3  # a copy of itself
+    good = sorted((CHAT / "good").glob("*.gz"))
+    for name, paths in (("old", good[::2]), ("new", good[1::2])):
+        (tmp_path / name).mkdir()
+        for path in paths:
+            shutil.copy(path, tmp_path / name)
+    brief = slo_gate("compare", "old", "new", COLUMNS="80").stdout.splitlines()
+    assert sum(-(-len(line) // 80) or 1 for line in brief) <= 40
+    assert [line.split(":")[0] for line in brief if line[:1] == "c"] == [
+        f"concurrency {load}" for load in (4, 8, 16, 24)
+    ]
+    whole = slo_gate("compare", "old", "new", "-v").stdout
+    assert sum(line.startswith("  P") for line in whole.splitlines()) == 36
+
+
 # ---- error rates: a short version of benchmarks/calibrate_regression.py ------------------------------
 
 
