@@ -18,6 +18,7 @@ from ..model import Run
 from ..readers import Reading
 
 SIDECAR = ".slo.json"
+STATED = ("tool_version", "model", "hardware")  # that a sidecar keeps, where the result does not say them
 
 
 class How(Struct, frozen=True):
@@ -47,12 +48,17 @@ def read(folder: Path, how: How) -> Reading:
 
 
 def write_sidecars(runs: Sequence[Run], facts: Mapping[str, Any]) -> list[Path]:
-    """`<result>.slo.json` beside each file that gave a run; returns every path to be kept."""
+    """`<result>.slo.json` beside each file that gave a run; returns every path to be kept.
+
+    What was stated of a run, by the caller or by the command's own sidecar, is in it: a later `check` needs
+    no --set.
+    """
     kept = []
-    for name, sha256 in dict.fromkeys((run.input, run.sha256) for run in runs):
+    for name, run in {run.input: run for run in runs}.items():
         path = Path(name)
         beside = Path(f"{name}{SIDECAR}")
-        record = {"schema_version": 1, "result": {"name": path.name, "sha256": sha256}, **facts}
+        stated = {fact: getattr(run, fact) for fact in STATED if fact in run.stated}
+        record = {"schema_version": 1, "result": {"name": path.name, "sha256": run.sha256}, **stated, **facts}
         written = beside.with_name(f".{beside.name}.part")
         written.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
         os.replace(written, beside)  # noqa: PTH105 - whole or not at all

@@ -59,15 +59,12 @@ class Session:
 
     # ---- beginning and end ------------------------------------------------------------------
 
-    def begin(
-        self, terms: Mapping[str, Any], facts: Mapping[str, Any] | None, stated: Mapping[str, Any]
-    ) -> None:
+    def begin(self, terms: Mapping[str, Any], facts: Mapping[str, Any] | None) -> None:
         """Start the session, or go on with it.
 
-        `facts` are of this machine and commit, None when nothing is to be run; `stated` is what the
-        caller states for the sidecars. Raises UsageError when it was started on other terms.
+        `facts` are of this machine and commit, None when nothing is to be run. Raises UsageError when it was
+        started on other terms.
         """
-        self._said = stated
         if self.state.header is None:
             self._write("session", session=uuid.uuid4().hex, terms=terms, facts=facts)
             return
@@ -311,7 +308,6 @@ class Session:
         runs = one.reading.runs
         facts = {
             "session": self.id,
-            **self._said,
             "load": _load(one.slot) if self.plan.takes_load else None,
             **attempt.facts(one),
             **self.state.header["facts"],

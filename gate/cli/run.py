@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..model import Policy, Report
 
 _RUNS = 30  # a side, where the policy names no number
-_STATED = ("tool_version", "model", "hardware")  # of --set, what a sidecar keeps
 _EXITS = """\b
 Placeholders in COMMAND and --baseline-command:
   {out}   the file the result is written to     {load}  the policy's load, e.g. 64
@@ -185,7 +184,7 @@ def _session(options: dict[str, Any], progress: Progress) -> Session:
         plan, how = past(journal.events, str(journal.path))
     session = Session(journal, plan, how, _judge(policy, plan, options), progress.tell, live=progress.live)
     facts = gather(options["dataset"]) if not options["again"] else None
-    session.begin(terms(plan, policy.sha256, policy.profile, how), facts, _stated(how))
+    session.begin(terms(plan, policy.sha256, policy.profile, how), facts)
     if session.finished and not options["again"]:
         hint = "name another --dir for a new session, or add --again to see its verdict"
         raise UsageError("this session is finished and its verdict was given", str(folder), hint)
@@ -246,12 +245,6 @@ def _seconds(text: str, option: str) -> float:
     if value <= 0:
         raise UsageError("a time is more than 0", option, hint)
     return value
-
-
-def _stated(how: How) -> dict[str, str]:
-    """What the caller states, for the sidecars: a later `check` of the files then needs no --set."""
-    pairs = (item.partition("=") for item in how.stated)
-    return {key.strip(): value.strip() for key, _, value in pairs if key.strip() in _STATED}
 
 
 def _judge(policy: Policy, plan: Plan, options: Mapping[str, Any]) -> Judge:

@@ -44,7 +44,7 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
     files = [(SCRIPT, text)]
     if ci is not None:
         files.append(ci_file(ci, policy, tool))
-    return Recipe(policy, tool, planned, tuple(files), gate_command(policy, tool), notes)
+    return Recipe(policy, tool, planned, tuple(files), gate_command(policy), notes)
 
 
 def markdown(recipe: Recipe, rules: Sequence[tuple[Objective, str]]) -> str:

@@ -6,7 +6,6 @@ import re
 import shlex
 
 from ..model import Kind, Policy
-from ._tools import Tool
 
 # Text of a policy that may stand in a script, a CI file or a command line as it is. Anything else (quotes,
 # dollars, globs, a leading dash) could be read as code there and has to be given by the caller instead.
@@ -31,29 +30,27 @@ def needs_baseline(policy: Policy) -> bool:
     return any(objective.kind is Kind.REGRESSION and objective.required for objective in policy.objectives)
 
 
-def gate_command(policy: Policy, tool: Tool) -> str:
-    """The `slo-gate check` of a recipe, for a shell. Facts the tool's files lack are stated."""
-    words = ["slo-gate", "check", "results/head", *_policy(policy)]
-    stated = {
-        "tool_version": tool.version if policy.evidence.tool_version_required else None,
-        "hardware": policy.workload.hardware,
-        "interaction": policy.workload.interaction,
-    }
-    for key, value in stated.items():
-        if value and key not in tool.writes:
-            words += ["--set", f"{key}={inert(value) or 'STATE-IT'}"]
-    # bench.sh measures the baseline where it has a server for it, and nowhere else.
-    baseline = " ${BASE_URL:+--baseline results/base --same-session}" if compares(policy) else ""
-    return shlex.join(words) + baseline
+def gate_command(policy: Policy, *, ci: bool = False) -> str:
+    """The `slo-gate check` of a recipe, for a shell; in CI with the baseline only where its server is set."""
+    words = shlex.join(["slo-gate", "check", "results/head", *_terms(policy)])
+    baseline = "--baseline results/base --same-session" if compares(policy) else ""
+    return f"{words} {f'${{BASE_URL:+{baseline}}}' if ci else baseline}" if baseline else words
 
 
 def until_certain(policy: Policy) -> str:
-    """The `slo-gate run` that stops as soon as the verdict is certain, instead of all runs."""
+    """The `slo-gate run` on the same terms, which stops as soon as the verdict is certain."""
     once = "bash bench.sh once {load} {seed} {dir}"
-    words = shlex.join(["slo-gate", "run", *_policy(policy)])
+    servers, words = "URL=http://server:8000", ["slo-gate", "run", *_terms(policy)]
     if compares(policy):  # a red is measured once more before it counts
-        words += f' ${{BASE_URL:+--baseline-command "{once} $BASE_URL" --confirm}}'
-    return f"{words} -- {once}"
+        servers += " BASE_URL=http://base:8000"
+        words += ["--baseline-command", f"{once} base", "--confirm"]
+    return f"{servers} {shlex.join(words)} -- {once}"
+
+
+def _terms(policy: Policy) -> list[str]:
+    """What both judge by: the policy, and what no client writes down and bench.sh does not know."""
+    interaction = policy.workload.interaction
+    return [*_policy(policy), *(["--set", f"interaction={interaction}"] if interaction else [])]
 
 
 def _policy(policy: Policy) -> list[str]:

@@ -21,6 +21,7 @@ FILES = {
     "gitlab": "slo-gate.gitlab-ci.yml",
     "jenkins": "Jenkinsfile.slo-gate",
 }
+FACTS = frozenset(("tool_version", "model", "hardware"))  # that bench.sh puts beside a file without them
 _CI = {"github": "github.yml.j2", "gitlab": "gitlab.yml.j2", "jenkins": "jenkins.groovy.j2"}
 # It is on no package index, where anybody could take its name: a commit of a repository is what it says.
 _PACKAGE = "git+https://github.com/your-org/slo-gate@0123456789abcdef0123456789abcdef01234567"
@@ -45,6 +46,10 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         model=markup(commands.inert(policy.workload.model)),
         hardware=markup(commands.inert(policy.workload.hardware)),
         warmup=max(50, plan.target.load.concurrency or 0),
+        installed=markup(tool.installed),
+        lacking=FACTS - tool.writes,
+        compares=commands.compares(policy),
+        gate=markup(commands.gate_command(policy)),
         until_certain=markup(commands.until_certain(policy)),
         needs_baseline=commands.needs_baseline(policy),
         comment=lambda words: markup(plain(words)),
@@ -62,7 +67,7 @@ def ci_file(system: str, policy: Policy, tool: Tool) -> tuple[str, str]:
         compares=commands.compares(policy),
         package=_PACKAGE,
         install=markup(tool.install),
-        gate=markup(commands.gate_command(policy, tool)),
+        gate=markup(commands.gate_command(policy, ci=True)),
     )
     return FILES[system], text
 
@@ -97,7 +102,7 @@ def page(
         files=files,
         notes=(*plan.notes, *notes),
         compares=commands.compares(policy),
-        gate=commands.gate_command(policy, tool),
+        gate=commands.gate_command(policy),
         until_certain=commands.until_certain(policy),
         time=lambda seconds: units.show(seconds, units.SECONDS),
         sentence=lambda words: words[0].upper() + words[1:],

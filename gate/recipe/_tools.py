@@ -14,10 +14,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     version: str
     install: str  # a shell command
+    installed: str = ""  # a shell command that says the version as its last word; "" where the files do
     why: str
     definition: str  # its TPOT and ITL
     differs: str  # from ours
-    writes: frozenset[str]  # facts its files hold; the others are stated with --set
+    writes: frozenset[str]  # facts its files hold; bench.sh puts the others beside them
     traps: tuple[str, ...]
     notes: tuple[str, ...] = ()  # about its command
     open_loop: bool = True

@@ -70,6 +70,7 @@ def calls(tmp_path: Path) -> Calls:
         # A configuration file is gone when the script ends: it is written down as one more argument.
         path.write_text(
             '#!/usr/bin/env bash\nset -eu\nlast="${!#}"\n'
+            'case "${0##*/} $1" in *" --version" | "python -c") echo "name 0.99.0" && exit ;; esac\n'
             'exec >>"$CALLS"\nprintf "%s\\x1f" "${0##*/}" "$@"\n'
             'case "$last" in *tmp*) cat "$last" ;; esac\nprintf "\\x1e"\n'
         )
@@ -179,12 +180,15 @@ def test_baseline_and_candidate_run_in_turn_with_one_seed_and_every_run_has_anot
 
 
 def test_one_run_of_it_is_what_slo_gate_run_calls(calls: Calls) -> None:
-    (only,) = calls(script("vllm"), "once", "4", "77", "session/run-1", "http://base:2")
+    words = ("once", "4", "77", "session/run-1")
+    (only,) = calls(script("vllm"), *words, "http://base:2")
     assert [after(only, flag) for flag in ("--max-concurrency", "--num-prompts", "--seed", "--base-url")] == [
         *("4", "108", "77", "http://base:2")
     ]
     assert after(only, "--result-dir") == "session/run-1"
     assert calls(script("vllm"), "once", "5", "1", "x", code=2) == [only]  # no such load, nothing run
+    assert calls(script("vllm"), *words, "base", code=1) == [only]  # no such server, nothing run
+    assert calls(script("vllm"), *words, "base", BASE_URL="http://base:2") == [only, only]
 
 
 def test_llmperf_is_given_another_seed_in_every_run(calls: Calls) -> None:
@@ -368,21 +372,33 @@ def test_a_spread_that_a_tool_cannot_make_is_a_note() -> None:
     assert not any("one spread" in note for note in recipe(parsed(), "vllm").notes)
 
 
-@pytest.mark.parametrize("base", ["", "http://base:8000"])
-def test_the_run_until_certain_measures_a_red_once_more_where_there_is_a_baseline(
-    base: str, tmp_path: Path
-) -> None:
-    """As bash reads the printed line: the words that slo-gate gets."""
-    line = next(line for line in script("vllm").splitlines() if "until the verdict is certain" in line)
+def test_the_printed_run_until_certain_judges_what_the_printed_check_judges(tmp_path: Path) -> None:
+    """As bash reads the printed lines: the words that slo-gate gets. tests/recipe/test_judged_alike.py runs them."""
+    lines = script("vllm").splitlines()
     seen = tmp_path / "slo-gate"
-    seen.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    seen.write_text('#!/bin/bash\nprintf "%s\\n" "$BASE_URL" "$@"\n')
     seen.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BASE_URL": base}
-    shell = ["bash", "-c", line.partition("certain: ")[2]]
-    words = subprocess.run(shell, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    def given(label: str) -> list[str]:
+        (line,) = [line for line in lines if line.startswith(f"# {label}:")]
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BASE_URL": ""}
+        shell = ["bash", "-c", line.partition(": ")[2]]
+        return subprocess.run(shell, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+
     once = "bash bench.sh once {load} {seed} {dir}"
-    more = ["--baseline-command", f"{once} {base}", "--confirm"] if base else []
-    assert words == ["run", "--policy", "slo.yaml", "--profile", "pr", *more, "--", *once.split()]
+    terms = ["--policy", "slo.yaml", "--profile", "pr", "--set", "interaction=streaming-chat"]
+    both = ["--baseline-command", f"{once} base", "--confirm"]
+    certain = given("Or both, until the verdict is certain")
+    assert certain == ["http://base:8000", "run", *terms, *both, "--", *once.split()]
+    check = ["check", "results/head", *terms, "--baseline", "results/base", "--same-session"]
+    assert given("Gate") == ["", *check]
+
+
+def test_the_version_is_that_of_the_client_that_is_installed(calls: Calls) -> None:
+    """Another one than the recipe was written for: what ran is what is written down."""
+    first = calls(script("vllm"))[0]
+    assert "vllm_version=0.99.0" in first
+    assert "vllm_version=0.33.0" not in script("vllm")
 
 
 def test_a_recipe_is_the_same_every_time() -> None:
