@@ -1,4 +1,4 @@
-"""The two ways a recipe prints to a verdict, as they are printed: all runs and `check`, or `run` until certain.
+"""The two printed ways to a verdict, run as they are printed: all runs and `check`, or `run` until certain.
 
 bench.sh runs for real, and so does slo-gate; only the client is a program of ours that takes no time.
 """
@@ -50,7 +50,7 @@ exec {sys.executable} -S {ROOT}/tests/bench/simulate.py --out "$file" --seed "$s
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine with slo-gate and a client on its PATH, in a folder with policy and script."""
+    """The environment of a machine with slo-gate and a client, in a folder with policy and script."""
     tools = tmp_path / "bin"
     tools.mkdir()
     programs = {"python": CLIENT, "slo-gate": f'#!/bin/bash\nexec {sys.executable} -m gate "$@"\n'}

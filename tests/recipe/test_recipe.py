@@ -373,7 +373,7 @@ def test_a_spread_that_a_tool_cannot_make_is_a_note() -> None:
 
 
 def test_the_printed_run_until_certain_judges_what_the_printed_check_judges(tmp_path: Path) -> None:
-    """As bash reads the printed lines: the words that slo-gate gets. tests/recipe/test_judged_alike.py runs them."""
+    """As bash reads the printed lines: the words that slo-gate gets (test_judged_alike.py runs them)."""
     lines = script("vllm").splitlines()
     seen = tmp_path / "slo-gate"
     seen.write_text('#!/bin/bash\nprintf "%s\\n" "$BASE_URL" "$@"\n')
