@@ -1,4 +1,4 @@
-"""Shared fixtures: real files beside the repository, golden files, real processes, a scrubbed environment."""
+"""Shared fixtures: real files beside the repository, golden files, processes, a scrubbed environment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.forked import forks
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -59,22 +61,34 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def environment(**env: str) -> dict[str, str]:
+    """Of a process of this tree, whose lines have a width."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **env}
+
+
 @pytest.fixture
 def slo_gate(tmp_path: Path) -> Process:
-    """Run the real `slo-gate` process; cwd defaults to an empty folder."""
+    """Run `slo-gate` as a process (tests/forked.py); cwd defaults to an empty folder."""
+
+    def run(
+        *args: object, cwd: Path | None = None, input: str | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = [str(word) for word in args]
+        return forks().run(words, cwd=cwd or tmp_path, env=environment(**env), input=input, timeout_s=120)
+
+    return run
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path) -> Process:
+    """The same as an interpreter that starts: for imports, and for what a process does as it ends."""
 
     def run(
         *args: object, cwd: Path | None = None, input: str | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "gate", *map(str, args)],
-            cwd=cwd or tmp_path,
-            input=input,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **env},
-        )
+            [sys.executable, "-m", "gate", *map(str, args)], cwd=cwd or tmp_path, input=input or "",
+            capture_output=True, encoding="utf-8", timeout=120, env=environment(**env),
+        )  # fmt: skip
 
     return run
