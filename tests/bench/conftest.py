@@ -115,7 +115,7 @@ def server() -> Iterator[Callable[..., str]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*options: object) -> str:
-        words = [sys.executable, str(BENCH / "server.py"), *map(str, options)]
+        words = [sys.executable, str(ROOT / "tests" / "streaming_server.py"), *map(str, options)]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None

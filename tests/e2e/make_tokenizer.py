@@ -13,12 +13,12 @@ from transformers import PreTrainedTokenizerFast
 
 
 def main(folder: str, *texts: str) -> None:
-    """A byte-level BPE of 2000 pieces, trained on `texts`."""
+    """A byte-level BPE of 8000 pieces, trained on `texts`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=2000, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"])
+    trainer = trainers.BpeTrainer(vocab_size=8000, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"])
     tokenizer.train([str(Path(text)) for text in texts], trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.save_pretrained(folder)
