@@ -116,7 +116,11 @@ class Server:
         prompt = _prompt(asked, chat)
         self.prompts[prompt] += 1
         draw = random.Random(f"{self.seed} {self.prompts[prompt]} {prompt}")
-        failed, early, factor = (draw.random() < self.error_rate, draw.random() < self.early_rate, self.slower)
+        failed, early, factor = (
+            draw.random() < self.error_rate,
+            draw.random() < self.early_rate,
+            self.slower,
+        )
         factor *= draw.lognormvariate(0, self.spread) if self.spread else 1.0
         factor *= COLD if self.prompts.total() <= self.cold else 1.0
         if failed:
@@ -237,9 +241,13 @@ async def main() -> None:
     parser.add_argument("--tpot-ms", type=float, default=5)
     parser.add_argument("--spread", type=float, default=0.0)
     parser.add_argument("--slower", type=float, default=1.0, help="factor on TTFT and TPOT, such as 1.3")
-    parser.add_argument("--cold", type=int, default=0, help=f"so many requests {COLD:g} times as slow at first")
+    parser.add_argument(
+        "--cold", type=int, default=0, help=f"so many requests {COLD:g} times as slow at first"
+    )
     parser.add_argument("--error-rate", type=float, default=0.0)
-    parser.add_argument("--early-rate", type=float, default=0.0, help="answers that end early without ignore_eos")
+    parser.add_argument(
+        "--early-rate", type=float, default=0.0, help="answers that end early without ignore_eos"
+    )
     parser.add_argument("--chunk", type=int, default=1, help="tokens of an event")
     parser.add_argument("--capacity", type=int, default=64)
     parser.add_argument("--model", default="loopback")

@@ -43,7 +43,7 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
     text, notes = script(policy, tool, planned)
     files = [(SCRIPT, text)]
     if ci is not None:
-        files.append(ci_file(ci, policy, tool))
+        files.append(ci_file(ci, policy, tool, text))
     return Recipe(policy, tool, planned, tuple(files), gate_command(policy), notes)
 
 

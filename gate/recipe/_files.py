@@ -26,6 +26,16 @@ _CI = {"github": "github.yml.j2", "gitlab": "gitlab.yml.j2", "jenkins": "jenkins
 # It is on no package index, where anybody could take its name: a commit of a repository is what it says.
 _PACKAGE = "git+https://github.com/your-org/slo-gate@0123456789abcdef0123456789abcdef01234567"
 
+# Makes the client's environment, with the Python that the client supports.
+_UV = "uv==0.13.9"
+# What bench.sh takes from the environment, and so from the variables SLO_... of a CI system.
+_VARIABLES = {
+    "MODEL": "the model as the server names it",
+    "TOKENIZER": "its tokenizer, where that has another name: a folder or a name on the hub",
+    "DATASET": "the JSONL file of prompts",
+    "HARDWARE": "what serves the model, such as 8xH100",
+}
+
 
 def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]]:
     """`bench.sh` (warm-up, every load, every run, baseline and candidate in turn), and notes about it."""
@@ -57,8 +67,11 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
     return text, notes
 
 
-def ci_file(system: str, policy: Policy, tool: Tool) -> tuple[str, str]:
-    """(file name, text) for a key of FILES. A profile says when it runs: pr, nightly, release, or as pr."""
+def ci_file(system: str, policy: Policy, tool: Tool, script: str) -> tuple[str, str]:
+    """(file name, text) for a key of FILES, to run a `bench.sh`.
+
+    A profile says when it runs: pr, nightly, release, or as pr.
+    """
     profile = (policy.profile or "").lower()
     text = render(
         TEMPLATES / _CI[system],
@@ -66,6 +79,9 @@ def ci_file(system: str, policy: Policy, tool: Tool) -> tuple[str, str]:
         trigger=next((word for word in ("nightly", "release") if word in profile), "pr"),
         compares=commands.compares(policy),
         package=_PACKAGE,
+        uv=_UV,
+        python=tool.python,
+        variables={name: what for name, what in _VARIABLES.items() if f"${{{name}:" in script},
         install=markup(tool.install),
         gate=markup(commands.gate_command(policy, ci=True)),
     )

@@ -13,6 +13,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     version: str
+    python: str  # that it runs on
     install: str  # a shell command
     installed: str = ""  # a shell command that says the version as its last word; "" where the files do
     why: str

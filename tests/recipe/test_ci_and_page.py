@@ -77,6 +77,23 @@ def test_a_ci_file_runs_the_benchmark_and_then_the_gate_as_check_takes_it(system
     assert text.index("bench.sh", text.index("venv")) < text.index(line.split(" --")[0])
 
 
+@pytest.mark.parametrize("system", FILES)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_bench_sh_takes_from_the_environment_reaches_it(system: str, tool: str) -> None:
+    script, text = (made for _, made in recipe(parsed(), tool, ci=system).files)
+    names = {name for name in ("MODEL", "TOKENIZER", "DATASET", "HARDWARE") if f"${{{name}:" in script}
+    assert "MODEL" in names
+    assert {name for name in ("MODEL", "TOKENIZER", "DATASET", "HARDWARE") if f"SLO_{name}" in text} == names
+    assert f"--python {TOOLS[tool].python} .client" in text, "the client has an environment of its own"
+
+
+@pytest.mark.parametrize("system", FILES)
+def test_a_second_job_in_one_workspace_starts_clean(system: str) -> None:
+    text = recipe(parsed(), "vllm", ci=system).files[1][1]
+    assert text.index("rm -rf results junit.xml report.json") < text.index("bench.sh", text.index("rm -rf"))
+    assert "uv venv --clear" in text
+
+
 def expanded(line: str, **env: str) -> list[str]:
     """The words of a command as a shell makes them."""
     script = f'set -u; printf "%s\\0" {line}'

@@ -47,7 +47,7 @@ RECORDED = {
     "sglang": ("sglang-*", {"--request-rate"}),
     "aiperf": ("aiperf-*", {"--isl-stddev"}),
     "genai-perf": ("genai-perf-*", {"--synthetic-input-tokens-stddev"}),
-    "llmperf": ("llmperf-*", set()),
+    "llmperf": ("llmperf-*", {"--additional-sampling-params"}),
     "guidellm": ("guidellm-*", {"--seed"}),
     "inference-perf": ("inference-perf-*", set()),
     "mlperf": ("mlperf-endpoints", {"--config"}),
@@ -68,11 +68,16 @@ def calls(tmp_path: Path) -> Calls:
     for name in PROGRAMS:
         path = tools / name
         # A configuration file is gone when the script ends: it is written down as one more argument.
+        # The result is an empty file where the real one would be; a call with the seed $FAIL writes half and fails.
         path.write_text(
-            '#!/usr/bin/env bash\nset -eu\nlast="${!#}"\n'
+            '#!/usr/bin/env bash\nset -eu\nlast="${!#}" words="$*"\n'
             'case "${0##*/} $1" in *" --version" | "python -c") echo "name 0.99.0" && exit ;; esac\n'
-            'exec >>"$CALLS"\nprintf "%s\\x1f" "${0##*/}" "$@"\n'
-            'case "$last" in *tmp*) cat "$last" ;; esac\nprintf "\\x1e"\n'
+            'case "$last" in *tmp*) words="$(<"$last")" ;; esac\n'
+            '{ printf "%s\\x1f" "${0##*/}" "$@"\n'
+            'case "$last" in *tmp*) printf "%s" "$words" ;; esac\nprintf "\\x1e"; } >>"$CALLS"\n'
+            'place="$(grep -oE "results/[a-z]+/[A-Za-z0-9_.]+" <<<"${words/ --result-filename //}" || true)"\n'
+            'if [ -n "$place" ]; then : >"${place%%$\'\\n\'*}"; fi\n'
+            'case "$words" in *"--seed ${FAIL:-none} "*) exit 1 ;; esac\n'
         )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
@@ -158,6 +163,14 @@ def test_every_request_is_written_down(tool: str, words: list[str], calls: Calls
     assert all(word in "\n".join(first) for word in words)
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+def test_early_stopping_is_switched_off_or_is_a_trap_in_the_text(tool: str, calls: Calls) -> None:
+    """SGLang's client switches it off unless told not to, GuideLLM wherever it asks for a length."""
+    (first, *_) = calls(script(tool))
+    off = re.search("ignore.eos", "\n".join(first)) is not None or tool in ("sglang", "guidellm")
+    assert off is not any("early stopping" in trap for trap in TOOLS[tool].traps)
+
+
 # ---- the script ---------------------------------------------------------------------------
 
 
@@ -207,6 +220,24 @@ def test_a_second_start_refuses_to_mix_two_benchmarks(calls: Calls, tmp_path: Pa
     first = len(calls(script("vllm")))
     assert len(calls(script("vllm"), code=2)) == first
     assert (tmp_path / "results" / "head").is_dir()
+
+
+def test_a_failed_call_is_named_and_the_others_go_on_and_resume_measures_it_alone(
+    calls: Calls, tmp_path: Path
+) -> None:
+    servers = {"URL": "http://head:1", "BASE_URL": "http://base:2"}
+    made = calls(script("vllm"), code=1, FAIL="1002", **servers)
+    assert len(made) == 2 + 8, "all of them were tried"
+    results = tmp_path / "results"
+    names = ["load4_run01.json", "load8_run01.json", "load8_run02.json"]
+    assert [sorted(one.name for one in (results / side).iterdir()) for side in ("base", "head")] == [
+        names
+    ] * 2
+    assert [one.name for one in (results / "failed" / "head").iterdir()] == ["load4_run02.json"]
+    again = calls(script("vllm"), "--resume", **servers)[len(made) :]
+    assert [after(call, "--seed") for call in again] == ["0", "0", "1002", "1002"]
+    assert [after(call, "--base-url") for call in again[2:]] == ["http://base:2", "http://head:1"]
+    assert {one.name for one in (results / "head").iterdir()} == {*names, "load4_run02.json"}
 
 
 def test_an_open_loop_is_driven_by_its_rate(calls: Calls) -> None:
