@@ -241,13 +241,9 @@ async def main() -> None:
     parser.add_argument("--tpot-ms", type=float, default=5)
     parser.add_argument("--spread", type=float, default=0.0)
     parser.add_argument("--slower", type=float, default=1.0, help="factor on TTFT and TPOT, such as 1.3")
-    parser.add_argument(
-        "--cold", type=int, default=0, help=f"so many requests {COLD:g} times as slow at first"
-    )
+    parser.add_argument("--cold", type=int, default=0, help=f"first requests, {COLD:g} times as slow")
     parser.add_argument("--error-rate", type=float, default=0.0)
-    parser.add_argument(
-        "--early-rate", type=float, default=0.0, help="answers that end early without ignore_eos"
-    )
+    parser.add_argument("--early-rate", type=float, default=0.0, help="answers that end early")
     parser.add_argument("--chunk", type=int, default=1, help="tokens of an event")
     parser.add_argument("--capacity", type=int, default=64)
     parser.add_argument("--model", default="loopback")

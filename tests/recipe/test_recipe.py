@@ -68,14 +68,15 @@ def calls(tmp_path: Path) -> Calls:
     for name in PROGRAMS:
         path = tools / name
         # A configuration file is gone when the script ends: it is written down as one more argument.
-        # The result is an empty file where the real one would be; a call with the seed $FAIL writes half and fails.
+        # The result is an empty file where the real one would be; a call with the seed $FAIL fails after it.
         path.write_text(
             '#!/usr/bin/env bash\nset -eu\nlast="${!#}" words="$*"\n'
             'case "${0##*/} $1" in *" --version" | "python -c") echo "name 0.99.0" && exit ;; esac\n'
             'case "$last" in *tmp*) words="$(<"$last")" ;; esac\n'
             '{ printf "%s\\x1f" "${0##*/}" "$@"\n'
             'case "$last" in *tmp*) printf "%s" "$words" ;; esac\nprintf "\\x1e"; } >>"$CALLS"\n'
-            'place="$(grep -oE "results/[a-z]+/[A-Za-z0-9_.]+" <<<"${words/ --result-filename //}" || true)"\n'
+            'words="${words/ --result-filename //}"\n'
+            'place="$(grep -oE "results/[a-z]+/[A-Za-z0-9_.]+" <<<"$words" || true)"\n'
             'if [ -n "$place" ]; then : >"${place%%$\'\\n\'*}"; fi\n'
             'case "$words" in *"--seed ${FAIL:-none} "*) exit 1 ;; esac\n'
         )
@@ -230,9 +231,8 @@ def test_a_failed_call_is_named_and_the_others_go_on_and_resume_measures_it_alon
     assert len(made) == 2 + 8, "all of them were tried"
     results = tmp_path / "results"
     names = ["load4_run01.json", "load8_run01.json", "load8_run02.json"]
-    assert [sorted(one.name for one in (results / side).iterdir()) for side in ("base", "head")] == [
-        names
-    ] * 2
+    for side in ("base", "head"):
+        assert sorted(one.name for one in (results / side).iterdir()) == names
     assert [one.name for one in (results / "failed" / "head").iterdir()] == ["load4_run02.json"]
     again = calls(script("vllm"), "--resume", **servers)[len(made) :]
     assert [after(call, "--seed") for call in again] == ["0", "0", "1002", "1002"]
