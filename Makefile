@@ -36,7 +36,7 @@ report: $(VENV)/.dev ## the regressed build of the demo as a page with charts: o
 		code=$$?; case $$code in 0|1|4) echo out/report.html ;; *) exit $$code ;; esac
 
 test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py $(PYTEST)
 
 test-deep: $(VENV)/.dev ## less is never greener, tried 10,000 times over all readers (SLO_GATE_EXAMPLES)
 	@SLO_GATE_EXAMPLES=$${SLO_GATE_EXAMPLES:-10000} $(BIN)/python -m pytest -q -n 0 \

@@ -1,9 +1,8 @@
-"""A session of `slo-gate run` on a made-up benchmark, as real processes; a loopback server."""
+"""A session of `slo-gate run` on a made-up benchmark, as processes; a loopback server."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import environment
+from tests.forked import forks
 
 BENCH = Path(__file__).resolve().parent
 POLICY = """\
@@ -50,7 +50,7 @@ class Session:
 
     def simulate(self, *words: object) -> list[str]:
         """The command of a run that takes no time."""
-        fixed = ("-S", str(BENCH / "simulate.py"), "--out", "{out}", "--seed", "{seed}")
+        fixed = ("-S", "-E", str(BENCH / "simulate.py"), "--out", "{out}", "--seed", "{seed}")
         return [sys.executable, *fixed, *map(str, words)]
 
     def arguments(self, options: tuple[object, ...], command: list[str]) -> list[str]:
@@ -61,16 +61,16 @@ class Session:
 
     def start(self, *options: object, command: list[str], **more: Any) -> subprocess.Popen[str]:
         """Start it and go on."""
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
         how: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         how["preexec_fn"] = default_signals
-        return subprocess.Popen(self.arguments(options, command), cwd=self.home, env=env, **(how | more))
+        return subprocess.Popen(
+            self.arguments(options, command), cwd=self.home, env=environment(), **(how | more)
+        )
 
     def run(self, *options: object, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run it to its end, whatever that is."""
-        with self.start(*options, command=command) as process:
-            out, err = process.communicate(timeout=110)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        words = self.arguments(options, command)[3:]
+        return forks().run(words, cwd=self.home, env=environment(), input=None, timeout_s=110)
 
     def report(self, *options: object, command: list[str]) -> dict[str, Any]:
         """Its JSON report."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Process
+from tests.conftest import Process
 
 from .conftest import Session
 
@@ -428,7 +427,9 @@ def test_a_red_is_measured_once_more_with_fresh_seeds_and_both_results_are_told(
     assert (again["verdict"], regressed(again)["reason"]) == ("fail", reason)
 
 
-def test_a_red_that_the_second_measurement_clears_passes_and_says_that_it_failed(session: Session) -> None:
+def test_a_red_that_the_second_measurement_clears_passes_and_says_that_it_failed(
+    session: Session, slo_gate: Process
+) -> None:
     session.policy(REGRESSION)
     base = " ".join(session.simulate(*EASY))
     command = session.simulate(*EASY, "--slower", 1.4, "--slower-until", 5)
@@ -439,11 +440,8 @@ def test_a_red_that_the_second_measurement_clears_passes_and_says_that_it_failed
     assert "Not confirmed: at first it failed, +40%" in found["reason"]
     # without the option it counts at once
     fresh = [word if word != "session" else "second" for word in session.arguments((), [])]
-    done = subprocess.run(
-        [*fresh, "--runs", "5", "--baseline-command", base, "--", *command],
-        cwd=session.home, capture_output=True, text=True, timeout=110,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    words = (*fresh[3:], "--runs", 5, "--baseline-command", base, "--", *command)
+    done = slo_gate(*words, cwd=session.home)
     assert done.returncode == 1
 
 
@@ -468,18 +466,14 @@ def test_an_interrupted_second_measurement_goes_on_where_it_was(session: Session
     assert (other.returncode, "another confirm" in other.stderr) == (2, True)
 
 
-def test_only_a_red_of_regressions_alone_is_measured_again(session: Session) -> None:
+def test_only_a_red_of_regressions_alone_is_measured_again(session: Session, slo_gate: Process) -> None:
     session.policy(REGRESSION)
     base = " ".join(session.simulate(*EASY))
     for slower, misses, code in ((1.4, BAD, 1), (1.001, EASY, 0)):
         session.folder = session.home / f"session-{code}"
         command = session.simulate(*misses, "--slower", slower)
         words = [word if word != "session" else session.folder.name for word in session.arguments((), [])]
-        done = subprocess.run(
-            [*words, *map(str, CONFIRM), "--baseline-command", base, "--", *command],
-            cwd=session.home, capture_output=True, text=True, timeout=110,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        done = slo_gate(*words[3:], *CONFIRM, "--baseline-command", base, "--", *command, cwd=session.home)
         assert done.returncode == code, done.stdout
         (asked,) = session.journal("confirm")
         assert (asked["rounds"], (session.folder / "confirm").exists()) == (0, False)
