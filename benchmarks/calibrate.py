@@ -215,6 +215,9 @@ def _servers(rates: server_study.Rates, plan: server_study.Plan, quick: bool) ->
     designs = [f"{runs} x {n}" for runs, n in plan.designs]
     number = len(plan.families) * len(plan.loads)
     rules, each = len(server_study.RULES), plan.repetitions
+    print()
+    for family in plan.families:
+        print(f"- {family.name}: {server_study.described(family)}")
     print(f"\n{number} simulated servers, {rules} rules, {each} benchmarks a cell, on the bound; %.")
     print("By group: mean / worst false PASS.\n\n" + server_study.error_table(rates, designs))
     print("\nRight verdicts, %, in closed loops and at 50 % load: PASS at a quarter of the allowed misses,")

@@ -22,6 +22,7 @@ ALPHA, LOADGEN = 0.05, 0.01
 RUN_SPREAD = 0.05
 BLOCKS, MIN_RUNS = 10, 5
 QUEUE = 0.9
+BORNE, BORNE_FROM = 0.5, 1000
 
 
 class Benchmarks(NamedTuple):
@@ -152,12 +153,16 @@ def ours(
         beside = [many.deff(0, share), *([many.deff(0, QUEUE)] if share > QUEUE else [])]
         beside += [many.deff(1, share)] if goodput else []
     inner, outer = (scores <= bound / (1 + spread), scores <= bound * (1 + spread))
-    n_eff = n / np.maximum.reduce([np.ones(len(scores)), deff(inner, runs), *own, *beside])
+    half = (goodput or (beside and runs >= MIN_RUNS)) and n >= BORNE_FROM
+    ones = np.ones(len(scores))
+    elsewhere = np.maximum.reduce([ones, *own, *beside]) - 1
+    n_eff = n / np.maximum.reduce([ones, deff(inner, runs), 1 + (BORNE if half else 1) * elsewhere])
     p = inner.mean(axis=1)
     eased = bool(beside) and spread > 0
     worth, alpha = (n_eff, ALPHA) if eased else (shrunk(n_eff, _df(runs), ALPHA / 2), ALPHA / 2)
     passed = (n_eff >= 30) & (p >= share) & (above(p, worth, share, half=True) <= alpha)
-    n_fail = n / np.maximum.reduce([np.ones(len(scores)), deff(outer, runs), *own])
+    queue = [many.deff(0, share)] if columns in ((1,), (2,)) and share <= QUEUE and runs < MIN_RUNS else []
+    n_fail = n / np.maximum.reduce([ones, deff(outer, runs), *own, *queue])
     q = outer.mean(axis=1)
     failed = (n_fail >= 10) & below(q, shrunk(n_fail, _df(runs), ALPHA), share, ALPHA)
     if columns == (1,):

@@ -81,7 +81,8 @@ class Units(Struct, frozen=True):
 
     `inner` and `outer` count a bound that is tighter and one that is looser by what runs may differ: a pass
     is asked of the tighter, a fail of the looser. `beside` counts other figures of the same requests, whose
-    dependence a pass must bear as well.
+    dependence a pass must bear as well, `against` those whose dependence a fail must bear. Of what the lower
+    levels and `beside` show beyond independence, a pass bears the share `borne`.
 
     Counts of runs can be taken on many machines and joined: agree on the second level
     (`second_level`), let each machine `count_runs` its runs, `merge` the parts anywhere, in any order.
@@ -94,6 +95,8 @@ class Units(Struct, frozen=True):
     inner: Level | None = None
     outer: Level | None = None
     beside: tuple[Units, ...] = ()
+    against: tuple[Units, ...] = ()
+    borne: float = 1.0
 
     @property
     def met(self) -> int:
@@ -119,6 +122,8 @@ def units(
     also: Sequence[float] = (),
     run_spread: float = 0.0,
     beside: Sequence[Units] = (),
+    against: Sequence[Units] = (),
+    borne: float = 1.0,
 ) -> Units:
     """Count the requests that met a bound, by run (five or more) or by block.
 
@@ -126,7 +131,8 @@ def units(
     with `threshold` 1, or plain values with the bound as `threshold` (one rounding less). Runs
     without a request tell nothing and are left out. Fewer than five runs do not show how runs differ: there
     the bound is also counted at `threshold` / and x (1 + `run_spread`). `also` are lower shares at which
-    dependence is measured too, `beside` is from `dependence`. O(n). Raises ValueError for NaN.
+    dependence is measured too, `beside` and `against` are from `dependence`, `borne` as in Units. O(n).
+    Raises ValueError for NaN.
     """
     runs = [run for run in scores if run.size]
     if not runs:
@@ -136,13 +142,13 @@ def units(
     levels, inner, outer = _levels(runs, column, limits), None, None
     if len(runs) < MIN_RUNS and run_spread > 0.0:
         inner, outer = _levels(runs, column, (threshold / (1.0 + run_spread), threshold * (1.0 + run_spread)))
-    return Units(_kind(runs), column.size, levels, inner, outer, tuple(beside))
+    return Units(_kind(runs), column.size, levels, inner, outer, tuple(beside), tuple(against), borne)
 
 
 def dependence(scores: Sequence[Floats], *shares: float) -> Units:
     """Counts of a figure at its own second levels of `shares`: how much neighbours agree, and no more.
 
-    For `units(beside=...)`. O(n). Raises ValueError for NaN or no share.
+    For `units(beside=..., against=...)`. O(n). Raises ValueError for NaN or no share.
     """
     runs = [run for run in scores if run.size]
     if not runs or not shares:

@@ -78,8 +78,8 @@ def test_share(units: Units, share: float, *, alpha: float = 0.05, m: int = 1) -
         return _too_few(units, share, alpha, m)
     eased = units.inner is not None and bool(units.beside)
     a = alpha if eased else alpha / 2.0
-    passing = _side(units, units.inner, units.beside, MIN_EFFECTIVE, None if eased else a)
-    failing = _side(units, units.outer, (), MIN_FAILING, alpha / m)
+    passing = _side(units, units.inner, units.beside, units.borne, MIN_EFFECTIVE, None if eased else a)
+    failing = _side(units, units.outer, units.against, 1.0, MIN_FAILING, alpha / m)
     lower = lower_bound(passing.met / n, passing.worth, a)
     upper = upper_bound(failing.met / n, failing.worth, alpha / m)
     side, more, verdict = passing, None, "undecided"
@@ -101,12 +101,12 @@ def test_share(units: Units, share: float, *, alpha: float = 0.05, m: int = 1) -
 
 
 def _side(
-    units: Units, moved: Level | None, beside: Sequence[Units], least: int, alpha: float | None
+    units: Units, moved: Level | None, others: Sequence[Units], borne: float, least: int, alpha: float | None
 ) -> _Side:
     """The counts at the bound, or at where the run-to-run spread moved it, and what they are worth."""
     bound = units.levels[0] if moved is None else moved
-    deffs = [_deff(replace(units, levels=(bound, *units.levels[1:]))), *map(_deff, beside)]
-    deff = max(deffs)
+    elsewhere = max(_deff(replace(units, levels=units.levels[1:])), *map(_deff, others), 1.0)
+    deff = max(_deff(replace(units, levels=(bound,))), 1.0 + borne * (elsewhere - 1.0))
     n_eff = units.n / deff
     return _Side(
         bound.met, deff, n_eff, n_eff if alpha is None else effective(n_eff, _df(units), alpha), least

@@ -73,6 +73,46 @@ def test_the_dependence_of_one_run_comes_from_ten_and_thirty_blocks():
     assert (result.unit, result.df) == ("blocks", 9)
 
 
+def test_a_pass_bears_a_part_of_what_shows_elsewhere_and_a_fail_what_is_against_it():
+    """Deffs by numpy: of the bound in full, of the second level and of another figure by the part borne."""
+    rng = np.random.default_rng(11)
+    (scores,), (other,), (queue,) = (
+        benchmark(rng, [3000], 0.9, multiple=m, phi=0.9) for m in (0.5, 1.0, 1.0)
+    )
+
+    def lugsail(hit):
+        ten, thirty = (
+            hit.reshape(blocks, -1).mean(axis=1).var(ddof=1)
+            * (hit.size / blocks)
+            / (hit.mean() * (1 - hit.mean()))
+            for blocks in (10, 30)
+        )
+        return max(ten, 2 * ten - thirty)
+
+    bound, second, figure, slow = (
+        lugsail(values <= limit)
+        for values, limit in ((scores, 1.0), *((v, np.sort(v)[2699]) for v in (scores, other, queue)))
+    )
+    assert min(bound, second, figure, slow) > 1.5
+    for part in (1.0, 0.5, 0.25, 0.0):
+        counted = stats.units(
+            [scores],
+            0.9,
+            beside=[stats.dependence([other], 0.9)],
+            against=[stats.dependence([queue], 0.9)],
+            borne=part,
+        )
+        expected = max(bound, 1 + part * (max(second, figure) - 1))
+        assert stats.test_share(counted, 0.9).deff == pytest.approx(expected, rel=1e-12)
+    (missing,) = benchmark(rng, [3000], 0.9, multiple=5.0, phi=0.9)
+    plain = stats.test_share(stats.units([missing], 0.9), 0.9)
+    borne = stats.test_share(stats.units([missing], 0.9, against=[stats.dependence([queue], 0.9)]), 0.9)
+    assert (plain.verdict, borne.verdict) == ("fail", "fail")
+    assert borne.deff == pytest.approx(max(plain.deff, slow), rel=1e-12)
+    assert slow > plain.deff
+    assert borne.upper > plain.upper
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_verdicts_agree_with_the_reference_of_the_design(shared: Path, monkeypatch, alpha):
     """But for what was found better since: mid-P on the side of a pass, a fail from 10 effective requests."""
