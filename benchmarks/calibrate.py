@@ -222,6 +222,8 @@ def _servers(rates: server_study.Rates, plan: server_study.Plan, quick: bool) ->
     print("By group: mean / worst false PASS.\n\n" + server_study.error_table(rates, designs))
     print("\nRight verdicts, %, in closed loops and at 50 % load: PASS at a quarter of the allowed misses,")
     print("FAIL at five times.\n\n" + server_study.power_table(rates, designs))
+    print("\nRuns of 3000 whose P90 TTFT has a deff of 20 or more, %, by server:\n")
+    print(server_study.note_table(rates))
     print("\nWorst cells of ours:\n\n" + server_study.worst_table(rates, designs))
     return server_study.complaints(rates, designs, 3.0 if quick else 0.0)
 
