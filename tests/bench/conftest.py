@@ -17,6 +17,7 @@ from tests.conftest import environment
 from tests.forked import forks
 
 BENCH = Path(__file__).resolve().parent
+ROOT = BENCH.parents[1]
 POLICY = """\
 version: 1
 name: simulated
