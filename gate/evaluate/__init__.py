@@ -208,18 +208,11 @@ def _by_percentile(policy: Policy, checks: Sequence[Check]) -> list[Check]:
         for other in decided:
             pair = (asked[other.id], asked[one.id])
             strict, weak = pair if other.verdict is Verdict.PASS else pair[::-1]
-            if one.n == other.n and _holds(strict, weak):
+            if one.n == other.n and objectives.holds(strict, weak):
                 return other
         return None
 
     return [_implied(one, other) if (other := by(one)) is not None else one for one in checks]
-
-
-def _holds(strict: Objective, weak: Objective) -> bool:
-    """Whether the one cannot pass without the other."""
-    if (strict.metric, strict.when) != (weak.metric, weak.when):
-        return False
-    return (strict.share or 0.0) >= (weak.share or 0.0) and (strict.bound or 0.0) <= (weak.bound or 0.0)
 
 
 def _strict(asked: dict[str, Objective], one: Check) -> bool:

@@ -6,6 +6,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from gate.evaluate import evaluate
 from gate.model import Level, Report, Verdict
@@ -90,3 +91,28 @@ def test_an_open_percentile_passes_by_one_that_holds_it(share: float, bound: flo
     assert (found.verdict is Verdict.PASS) == implied
     assert (found.implied_by is not None) == implied
     assert ("passes at an equal or stricter bound" in found.reason) == implied
+
+
+@pytest.mark.parametrize(
+    ("asked", "m"),
+    [
+        ([("ttft", 90, 1.0)], 1),
+        ([("ttft", 90, 0.5), ("ttft", 99, 1.0)], 2),
+        ([("ttft", 90, 1.0), ("ttft", 99, 1.0)], 1),  # P99 within 1 s holds P90 within 1 s
+        ([("ttft", 90, 2.0), ("ttft", 99, 1.0), ("e2e", 90, 2.0)], 2),
+        ([("ttft", 50, 1.0), ("ttft", 90, 1.0), ("ttft", 99, 1.0)], 1),
+    ],
+)
+def test_the_error_of_a_fail_is_divided_among_what_no_other_rule_implies(
+    asked: list[tuple[str, float, float]], m: int
+) -> None:
+    """Measured by the interval: alpha / m is 5 % over m, so the upper bound is scipy's at that level."""
+    met, n = 900, 1000
+    ttft = np.where(np.arange(n) % 10 == 0, 3.0, 0.1)  # every tenth misses: as even as can be, deff 1
+    policy = make_policy(*(latency(*one) for one in asked))
+    (found, *_) = evaluate(policy, [make_run(make_requests(ttft, ttft + 0.5))], TODAY).checks
+    worth = n * (scipy_stats.norm.ppf(1 - 0.05 / m) / scipy_stats.t.ppf(1 - 0.05 / m, 9)) ** 2
+    share = met / n
+    expected = scipy_stats.beta.ppf(1 - 0.05 / m, share * worth + 1, worth - share * worth)
+    assert found.interval is not None
+    assert found.interval[1] == pytest.approx(expected, abs=1e-9)

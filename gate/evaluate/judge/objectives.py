@@ -344,7 +344,26 @@ def family(policy: Policy) -> int:
     kinds = (Kind.LATENCY, Kind.GOODPUT, Kind.THROUGHPUT, Kind.HEADROOM)
     blocking = [o for o in policy.objectives if o.kind in kinds and o.level is Level.BLOCK]
     goodput_of = next((o for o in blocking if o.kind is Kind.GOODPUT), None)
-    return max(1, sum(1 for o in blocking if goodput_of is None or not contains(policy, goodput_of, o)))
+
+    def implied(number: int, one: Objective) -> bool:
+        if goodput_of is not None and contains(policy, goodput_of, one):
+            return True
+        return any(
+            holds(other, one) and (place < number or not holds(one, other))
+            for place, other in enumerate(blocking)
+            if other is not one
+        )
+
+    return max(1, sum(not implied(number, one) for number, one in enumerate(blocking)))
+
+
+def holds(strict: Objective, weak: Objective) -> bool:
+    """Whether of two percentiles the one cannot pass without the other."""
+    if not (strict.kind is weak.kind is Kind.LATENCY):
+        return False
+    if (strict.metric, strict.when) != (weak.metric, weak.when):
+        return False
+    return share_of(strict) >= share_of(weak) and (strict.bound or 0.0) <= (weak.bound or 0.0)
 
 
 def contains(policy: Policy, goodput_of: Objective, objective: Objective) -> bool:
