@@ -327,6 +327,22 @@ def test_mixed_aggregates_do_not_decide_a_point_rule() -> None:
     assert check.verdict is Verdict.INCONCLUSIVE
 
 
+def test_aggregates_of_runs_that_differ_widely_say_how_little_they_are_worth() -> None:
+    """Three runs of 300 wholly within the bound, three beyond it: six clusters and no more."""
+    fast, slow = {1: 0.05, 50: 0.1, 99: 0.3}, {1: 1.5, 50: 2.0, 99: 3.0}
+    runs = [
+        replace(aggregate_run(300, ttft=at), sha256=f"{number}", input=f"{number}.json")
+        for number, at in enumerate([fast, slow] * 3)
+    ]
+    check = only(judge(make_policy(latency("ttft", 50, 1.0)), *runs), "ttft.p50")
+    # at most 300 and 3 of 300 met it: deff = 6/5 x 6 x 148.5^2 / (1800 x 909/1800 x 891/1800)
+    deff = 1.2 * 6 * 148.5**2 / (1800 * (909 / 1800) * (891 / 1800))
+    assert round(1800 / deff) == 5
+    assert check.verdict is Verdict.INCONCLUSIVE
+    assert "worth only 5 requests that do not wait for each other (30 needed to pass)" in check.reason
+    assert "the interval contains" not in check.reason
+
+
 def test_failures_scale_an_aggregate_percentile_of_successes() -> None:
     run = aggregate_run(1000, failed=50, ttft={99: 0.7})
     check = only(judge(make_policy(latency("ttft", 99, 0.8), **POINT), run), "ttft.p99")

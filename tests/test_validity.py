@@ -370,6 +370,33 @@ def test_waiting_in_the_client_of_an_open_loop_is_no_pass_of_ttft_e2e_or_goodput
     assert judge(policy, waited(0.09, Load(request_rate=20.0, cap=8))).verdict is Verdict.PASS
 
 
+def queued(episode: int, load: Load, n: int = 3000) -> Run:
+    """A tenth of all waits for its first token, `episode` neighbours at a time."""
+    rng = np.random.default_rng(4)
+    waits = np.zeros(n // episode)
+    waits[rng.choice(waits.size, waits.size // 10, replace=False)] = 0.3
+    ttft = 0.1 + waits.repeat(episode) + rng.uniform(0, 0.01, n)
+    start = np.arange(ttft.size) / 20.0
+    return make_run(make_requests(ttft, ttft + 1.0, n=ttft.size, start_s=start), load=load)
+
+
+def test_an_open_loop_whose_requests_wait_together_is_noted_with_what_they_are_worth() -> None:
+    open_loop, words = Load(request_rate=20.0), "an open loop with a queue"
+    policy = make_policy(latency("ttft", 90, 1.0))
+    told = note(judge(policy, queued(60, open_loop)), words)
+    blocks = [queued(60, open_loop).evidence.ttft_s.reshape(units, -1) for units in (10, 30)]  # type: ignore[union-attr]
+    level = np.partition(np.concatenate(list(blocks[0])), 2699)[2699]  # its own P90 of 3000
+    ten, thirty = ((rows <= level).mean(axis=1).var(ddof=1) * rows.shape[1] / (0.9 * 0.1) for rows in blocks)
+    deff = max(ten, 2 * ten - thirty)
+    assert deff > 20
+    assert f"about {deff:.0f} neighbours wait together" in told
+    assert f"3,000 requests are worth {3000 / deff:.0f}" in told
+    # neither a queue of a few, nor a closed loop, nor a policy that asks no TTFT
+    assert not note(judge(policy, queued(2, open_loop)), words)
+    assert not note(judge(policy, queued(60, Load(concurrency=20))), words)
+    assert not note(judge(make_policy(latency("e2e", 90, 2.0)), queued(60, open_loop)), words)
+
+
 def test_a_closed_loop_waits_for_its_slots_by_design() -> None:
     assert judge(make_policy(*EASY, **BOUNDS), waited(5.0, Load(concurrency=8))).verdict is Verdict.PASS
 
