@@ -38,7 +38,8 @@ def needed(n: int, share: float) -> int:
     """
     if n < 0:
         raise ValueError(f"a number of requests is not negative, got {n}")
-    return math.ceil(n * _exact(share))
+    exact = _exact(share)
+    return -(-int(n) * exact.numerator // exact.denominator)
 
 
 def share_met(n: int, met: int, share: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,12 @@ MADE: dict[str, Made] = {
 POINT = {"decide": "point"}
 
 
+@cache
+def both(kind: str, runs: int, n: int, factor: float) -> tuple[list[Run], list[Run]]:
+    """Candidate and baseline, the same for every burden of proof."""
+    return MADE[kind](runs, n, factor)
+
+
 def severity(one: Check) -> int:
     """0 lets the change through, 1 blocks it unproven, 2 is a FAIL."""
     return 2 if one.verdict is Verdict.FAIL else int(one.blocks)
@@ -101,8 +108,8 @@ def test_a_build_that_grew_less_is_never_blocked_more(kind: str, undecided: str,
     rules = [growth(metric, p, 0.1) for metric, p in (("ttft", 50), ("ttft", 90), ("ttft", 99), ("e2e", 50))]
     rules.append(growth("ttft", 75, 0.02, floor_s=0.01))  # 10 ms of 100 ms
     for runs, n in DESIGNS:
-        made = [MADE[kind](runs, n, factor) for factor in FACTORS]
-        reports = [judged(*both, undecided, *rules, evidence=evidence) for both in made]
+        made = [both(kind, runs, n, factor) for factor in FACTORS]
+        reports = [judged(*sides, undecided, *rules, evidence=evidence) for sides in made]
         for checks in zip(*(report.checks for report in reports), strict=True):
             order = [severity(one) for one in checks]
             assert order == sorted(order), f"{checks[0].id}, {runs} x {n}: {order}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -66,6 +67,9 @@ class _Side(Struct, frozen=True, eq=False):
     unreached: int  # runs whose percentile is out of reach: their slowest answer stands for it
 
 
+_Blocks: TypeAlias = list[tuple[_Side, Floats, Floats]]
+
+
 def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
     """The growth of the objective's percentile. Raises Unknown and Unbounded."""
     completed = any(isinstance(one.evidence, Aggregate) for one in (*sides.base, *sides.candidate))
@@ -88,7 +92,8 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
         log, seconds = (Moved(band, None if fit.why else band) for band in bands)
     else:
         runs = min(base.runs_s.size, candidate.runs_s.size)
-        log, seconds = (_moved(sides, base, candidate, scale, objective, fit) for scale in (np.log, _seconds))
+        blocks = _known_blocks(base, candidate, share_of(objective)) if runs < CLUSTERS else None
+        log, seconds = (_moved(sides, base, candidate, scale, blocks, fit) for scale in (np.log, _seconds))
         method, count = _method(sides, base, candidate)
     return Growth(
         before,
@@ -240,14 +245,15 @@ def _method(sides: Sides, base: _Side, candidate: _Side) -> tuple[str, int]:
 
 
 def _moved(
-    sides: Sides, base: _Side, candidate: _Side, scale: Scale, objective: Objective, fit: _Fit
+    sides: Sides, base: _Side, candidate: _Side, scale: Scale, known: _Blocks | None, fit: _Fit
 ) -> Moved:
     """Runs as units; with fewer than five, ten blocks of their requests also say how far they vary."""
     test = stats.paired_shift if sides.paired else stats.welch_shift
     left, right = scale(base.runs_s), scale(candidate.runs_s)
     fewest = min(left.size, right.size)
     more = of_runs = test(left, right) if fewest >= 2 else None
-    if fewest < CLUSTERS and (blocks := _of_blocks(sides, base, candidate, scale, objective)) is not None:
+    if known is not None:
+        blocks = _of_blocks(sides, known, scale)
         if of_runs is not None and fewest >= FEWEST:
             more = stats.sturdier(of_runs, blocks)
         else:
@@ -259,20 +265,21 @@ def _moved(
     return Moved(more, stats.trimmed_shift(left, right, stats.TRIM if fit.short else 0.0))
 
 
-def _of_blocks(
-    sides: Sides, base: _Side, candidate: _Side, scale: Scale, objective: Objective
-) -> stats.Shift | None:
-    """The shift between ten blocks of each side; of one or two runs with the spread that they cannot show."""
-    share, pair = share_of(objective), (base, candidate)
+def _known_blocks(base: _Side, candidate: _Side, share: float) -> _Blocks | None:
+    """Each side with the percentiles of ten blocks in order and of ten mixed ones; None without either."""
     known = [
-        (side, _blocks(side, share, np.array_split), _blocks(side, share, _interleaved)) for side in pair
+        (side, _blocks(side, share, np.array_split), _blocks(side, share, _interleaved))
+        for side in (base, candidate)
     ]
     blocks = [(side, one, other) for side, one, other in known if one is not None and other is not None]
-    if len(blocks) < 2:
-        return None
+    return blocks if len(blocks) == 2 else None
+
+
+def _of_blocks(sides: Sides, blocks: _Blocks, scale: Scale) -> stats.Shift:
+    """The shift between ten blocks of each side; of one or two runs with the spread that they cannot show."""
     test = stats.paired_shift if sides.paired else stats.welch_shift
     found = test(*(scale(ordered) for _, ordered, _ in blocks))
-    if min(side.runs_s.size for side in pair) >= FEWEST:
+    if min(side.runs_s.size for side, _, _ in blocks) >= FEWEST:
         return found
     unseen = 0.0
     for side, ordered, mixed in blocks:
