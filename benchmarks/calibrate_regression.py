@@ -34,6 +34,7 @@ from gate.evaluate.prepare import Prepared, prepare
 from gate.model import (
     Baseline,
     EvidenceRules,
+    Floats,
     Kind,
     Level,
     Load,
@@ -179,10 +180,10 @@ def run_of(work: int, rng: np.random.Generator, n: int, factor: float, session: 
     return _run(name, session, ttft, ttft + tpot * (outputs - 1), outputs, prompts)
 
 
-def _run(name: str, session: str | None, ttft, e2e, outputs, prompts) -> Run:
+def _run(name: str, session: str | None, ttft: Floats, e2e: Floats, outputs: Floats, prompts: Floats) -> Run:
     status = np.where(np.isfinite(e2e), 0, 1).astype(np.uint8)
-    columns = [np.where(status == 0, column, np.nan) for column in (ttft, e2e, outputs)]
-    rows = Requests(status, *columns, prompts, order="submission")
+    ttft_s, e2e_s, tokens = (np.where(status == 0, column, np.nan) for column in (ttft, e2e, outputs))
+    rows = Requests(status, ttft_s, e2e_s, tokens, prompts, order="submission")
     return Run(
         name, name, "synthetic", "synthetic", rows, rows.counts, session=session, load=Load(concurrency=8)
     )

@@ -13,6 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -26,10 +27,11 @@ from gate import policy  # noqa: E402
 from gate.bench.journal import Journal  # noqa: E402
 from gate.bench.plan import CANDIDATE, Budget, Plan, Point, Side, Spent, look_due  # noqa: E402
 from gate.bench.results import How  # noqa: E402
-from gate.bench.session import Session  # noqa: E402
+from gate.bench.session import Held, Session  # noqa: E402
 from gate.bench.state import terms  # noqa: E402
 from gate.bench.stopping import settled  # noqa: E402
 from gate.evaluate import evaluate  # noqa: E402
+from gate.model import Report  # noqa: E402
 from tests.bench.simulate import rows  # noqa: E402
 from tests.runs import goodput, make_policy, make_requests, make_run  # noqa: E402
 
@@ -57,14 +59,15 @@ def session(folder: Path, share: float, times: float, seed: int) -> tuple[str, f
     )
     plan = plan_of(seed, words)
 
-    def judge(runs, baseline, notes, last):
-        return evaluate(rules, runs, date(2027, 1, 1), notes=notes, looks=plan.planned_looks)
+    def judge(first: Held, second: Held | None, notes: Sequence[str], last: bool) -> Report:
+        return evaluate(rules, first[0], date(2027, 1, 1), notes=notes, looks=plan.shares)
 
     journal, how = Journal(folder / "session"), How()
     work = Session(journal, plan, how, judge, lambda event: None)
-    work.begin(terms(plan, rules.sha256, None, how), {}, {})
+    work.begin(terms(plan, rules.sha256, None, how), {})
     report = work.run()
     work.close()
+    assert work.state.stop is not None
     return report.verdict.value, work.state.stop["rounds"] / RUNS
 
 

@@ -12,6 +12,7 @@ from gate.model import (
     Counts,
     Doubt,
     EvidenceRules,
+    Floats,
     Kind,
     Level,
     Load,
@@ -30,9 +31,9 @@ from gate.units import SECONDS, SHARE, TOKEN_RATE
 
 
 def make_requests(
-    ttft_s: Sequence[float] | float,
-    e2e_s: Sequence[float] | float = 1.0,
-    output_tokens: Sequence[float] | float = 100.0,
+    ttft_s: Sequence[float] | Floats | float,
+    e2e_s: Sequence[float] | Floats | float = 1.0,
+    output_tokens: Sequence[float] | Floats | float = 100.0,
     *,
     n: int | None = None,
     status: Sequence[int] | int = Status.COMPLETED,
