@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-deep test-e2e test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-deep test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -80,6 +80,17 @@ $(E2E)/bin/aiperf:
 
 test-e2e: $(VENV)/.dev $(E2E)/bin/aiperf ## drive a real client against a streaming server, end to end
 	@SLO_GATE_E2E=$(abspath $(E2E)/bin) $(BIN)/python -m pytest -q tests/e2e $(PYTEST)
+
+# Kept between runs, some GB; SLO_GATE_CLIENTS names another folder. CLIENT=aiperf tries one alone.
+CLIENTS ?= .cache/clients
+
+$(VENV)/.clients: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[clients]')
+	@touch $@
+
+test-clients: $(VENV)/.clients ## run what recipes print with each real client against two streaming servers
+	@SLO_GATE_CLIENTS=$${SLO_GATE_CLIENTS:-$(abspath $(CLIENTS))} $(BIN)/python -m pytest -q -n 0 tests/clients \
+		$(if $(CLIENT),-k '$(CLIENT)-') $(PYTEST)
 
 lint: $(VENV)/.dev ## mypy --strict, ruff
 	@$(BIN)/python -m ruff check .

@@ -21,6 +21,7 @@ def main(folder: str, *texts: str) -> None:
     trainer = trainers.BpeTrainer(vocab_size=8000, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"])
     tokenizer.train([str(Path(text)) for text in texts], trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.chat_template = "{% for one in messages %}{{ one['content'] }}{% endfor %}"  # adds no token
     fast.save_pretrained(folder)
 
 
