@@ -9,12 +9,13 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import chosen_policy, named, policy_options, save
+from ._shared import chosen_policy, columns, named, policy_options, save
 
 if TYPE_CHECKING:
     from ..recipe import Recipe
 
 _TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "inference-perf", "mlperf")
+_OTHERS = ("genai-bench", "llmeter", "llm-load-test", "lmbenchmark")  # answered with why there is no recipe
 
 
 @click.command(name="recipe")
@@ -22,9 +23,12 @@ _TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "infe
 @click.option(
     "--for",
     "tool",
-    type=click.Choice(_TOOLS),
+    type=click.Choice((*_TOOLS, *_OTHERS, "")),
+    is_flag=False,
+    flag_value="",
     required=True,
-    help="The benchmark tool to write commands for.",
+    metavar="CLIENT",
+    help=f"The client: {', '.join(_TOOLS)}. Without a name: which client proves which rule.",
 )
 @click.option("--ci", type=click.Choice(("github", "gitlab", "jenkins")), help="Also write its CI file.")
 @click.option(
@@ -52,8 +56,14 @@ _TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "infe
 def command(**options: Any) -> int:
     """Print how to benchmark what a policy promises: commands, sweep, seeds, runs, and the gate."""
     from ..evaluate import describe
-    from ..recipe import markdown, recipe
+    from ..recipe import OTHERS, markdown, recipe
 
+    if not options["tool"]:
+        click.echo(_proofs(), nl=False)
+        return Exit.PASS
+    if why := OTHERS.get(options["tool"]):
+        hint = "its results are judged all the same: slo-gate check; `slo-gate recipe --for` shows the others"
+        raise UsageError(f"no recipe is written for {options['tool']}: {why}", "--for", hint)
     policy = chosen_policy(options)
     found = recipe(policy, options["tool"], ci=options["ci"], peak=options["peak"])
     page = markdown(found, [(one, describe(one)) for one in policy.objectives])
@@ -62,6 +72,23 @@ def command(**options: Any) -> int:
     else:
         click.echo(page if options["format_"] == "markdown" else _text(found), nl=False)
     return Exit.PASS
+
+
+def _proofs() -> str:
+    """Which client proves which rule, and why there is none for the other tools."""
+    from ..emit.layout import prose
+    from ..recipe import OTHERS, proofs
+
+    head, *rows = proofs()
+    sizes = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip()
+        for row in (head, *rows)
+    ]
+    lines += ["", "Model, version and hardware are written beside the results of all of them by bench.sh."]
+    for name, why in OTHERS.items():
+        lines += prose(f"no recipe for {name}: {why}", columns(), "", 2)
+    return "\n".join(lines) + "\n"
 
 
 def _text(found: Recipe) -> str:

@@ -11,9 +11,9 @@ from ..model import Objective, Policy
 from ._commands import gate_command
 from ._files import FILES, ci_file, page, script
 from ._plan import Plan, plan
-from ._tools import TOOLS, Tool
+from ._tools import OTHERS, TOOLS, Tool, proofs
 
-__all__ = ["FILES", "SCRIPT", "TOOLS", "Recipe", "Tool", "markdown", "recipe"]
+__all__ = ["FILES", "OTHERS", "SCRIPT", "TOOLS", "Recipe", "Tool", "markdown", "proofs", "recipe"]
 
 SCRIPT = "bench.sh"
 

@@ -53,6 +53,7 @@ class Client:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "HF_"))}
         path = os.pathsep.join([str(programs), str(known), os.environ["PATH"]])
         self.env = {**kept, "PATH": path, "TOKENIZER": str(tokenizer), "COLUMNS": "110"}
+        self.env |= {"HF_HUB_OFFLINE": "1"}  # tokenizer and prompts are made here: no hub is asked
         self.env |= {"no_proxy": "127.0.0.1", **CLIENTS[name].get("env", {})}
 
     def shell(self, line: str, timeout: float = 1500, **env: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,8 @@ import yaml
 from gate import policy
 from gate.bench.plan import points
 from gate.errors import PolicyError
-from gate.recipe import TOOLS, recipe
+from gate.readers import READERS
+from gate.recipe import OTHERS, TOOLS, recipe
 from tests.conftest import Process
 
 POLICY = """\
@@ -472,9 +473,31 @@ def test_a_recipe_needs_a_tool_and_a_load(slo_gate: Process) -> None:
     assert "--peak" in done.stderr
 
 
+def test_without_a_name_a_table_says_which_client_proves_which_rule(slo_gate: Process) -> None:
+    done = slo_gate("recipe", "--for")
+    assert done.returncode == 0, done.stderr
+    head, *rows = (
+        line.split() for line in done.stdout.partition("\n\n")[0].replace("open loop", "open").splitlines()
+    )
+    cells = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert set(cells) == set(TOOLS)
+    assert (cells["llmperf"]["open"], cells["vllm"]["open"]) == ("no", "yes")
+    assert cells["aiperf"]["version"] == TOOLS["aiperf"].version
+    assert all(name in done.stdout for name in OTHERS)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_tool_without_a_recipe_says_why(name: str, slo_gate: Process) -> None:
+    done = slo_gate("recipe", "--for", name)
+    assert done.returncode == 2
+    assert OTHERS[name] in " ".join(done.stderr.split())
+    assert name in {reader.NAME for reader in READERS}, "its results are judged all the same"
+
+
 def test_the_commands_offer_every_tool_and_every_interaction_there_is() -> None:
     from gate.cli import init, recipe as command
     from gate.recipe.init import INTERACTIONS
 
     assert sorted(command._TOOLS) == sorted(TOOLS)
+    assert sorted(command._OTHERS) == sorted(OTHERS)
     assert sorted(init._FOR) == sorted(INTERACTIONS)
