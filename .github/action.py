@@ -50,6 +50,7 @@ ARTIFACT = {
 }  # input -> its name in the artifact
 NO_REPORT = {"verdict": "error"}
 USAGE, BUG = 2, 70
+LINK = re.compile(r"https?://[\w.:/%?=&#~+\-]+")  # as `slo-gate comment --page` takes it
 COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -148,6 +149,7 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     words += [f"--key={given('comment-key')}", f"--pr={given('pr-number') or 'auto'}"]
     if (join := given("comment-join")) not in ("", "false"):
         words.append("--join" if join == "true" else f"--join={join}")
+    words += [f"--page={page}"] if (page := page_url()) else []
     words += ["--check-run"] if BOOLEANS.get(given("check-run")) else []
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:
@@ -172,6 +174,16 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     return {"comment-url": urls[0] if urls else "", "check-run-url": said.get("check-run", "")}
 
 
+def page_url() -> str:
+    """Where the report page is: as given, else the artifacts of this run, which a later step uploads."""
+    if given("page-url") or not BOOLEANS.get(given("upload-artifact")):
+        return given("page-url")
+    server, repository, run = (
+        os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
+    return f"{server}/{repository}/actions/runs/{run}#artifacts" if server and repository and run else ""
+
+
 def this_job() -> str:
     """Workflow, job, step and place in the matrix on one line; the last only where there is a matrix."""
     *names, matrix = given("job").split(" / ", 3)
@@ -190,6 +202,10 @@ def comment_mode() -> str:
         raise InputError(f"pr-number is {shown(number)}; write a number, or leave it out")
     for name in ("check-run", "upload-artifact"):
         switch(name)
+    if given("page-url") and not LINK.fullmatch(given("page-url")):
+        raise InputError(
+            f"page-url is {shown(given('page-url'))}; write an address that begins with https://"
+        )
     event = os.environ.get("GITHUB_EVENT_NAME", "")
     return mode if number or event.startswith(("pull_request", "workflow_run")) else "never"
 

@@ -155,6 +155,14 @@ def is_folder(path: str | Path) -> bool:
     return os.path.isdir(path)
 
 
+def kind(path: str | Path) -> str:
+    """What is there that is no regular file, in a few words."""
+    try:
+        return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "a folder")
+    except OSError as error:
+        return f"a link to {os.readlink(path)}, which is not there" if os.path.islink(path) else str(error)
+
+
 def is_there(path: str | Path) -> bool:
     """Whether anything is there, and is no link to nothing."""
     return os.path.exists(path)

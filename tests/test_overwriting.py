@@ -305,6 +305,30 @@ def test_a_report_within_the_results_is_known_by_the_next_check(place: Path, slo
             assert f"{name}: skipped, " in said
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "r", "-p", "p.yaml", "--json", "r/b.jsonl.slo.json"],
+        ["check", "none", "-p", "p.yaml", "--json", "r/b.jsonl.slo.json"],
+        ["check", "r", "-p", "p.yaml", "--nope", "--json", "r/b.jsonl.slo.json"],
+        ["init", "--for", "chat", "-o", "r/b.jsonl.slo.json"],
+    ],
+)
+def test_no_output_becomes_the_sidecar_of_a_result(words: list[str], place: Path, slo_gate: Process) -> None:
+    before = content(place)
+    done = slo_gate(*words)
+    assert (done.returncode, content(place)) == (2, before), done.stderr
+    assert "the sidecar of r/b.jsonl" in done.stderr or "--nope" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["report.sarif", "page.html", "junit.xml", "notes.md"])
+def test_a_result_with_the_ending_of_a_report_is_read(name: str, place: Path, slo_gate: Process) -> None:
+    (place / "r/a.jsonl").rename(place / name)
+    done = slo_gate("check", name, "-p", "p.yaml")
+    assert [one["input"] for one in json.loads(slo_gate("inspect", name, "--json").stdout)] == [name]
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_step_summary_that_is_the_report_stays_as_it_is(place: Path, slo_gate: Process) -> None:
     before = content(place)
     words = ["comment", "--report", "stored/old.json", "--mode", "never", "--step-summary"]

@@ -247,7 +247,7 @@ def test_a_page_shows_one_p99_of_a_metric_and_says_of_what() -> None:
     for name in ("text", "markdown", "html"):
         written = EMITTERS[name](report)
         assert shown.split()[0] in written
-        assert "as judged: of all attempted" in written
+        assert "as judged, of all attempted" in written
         assert f"{completed.p90 * 1e3:g} ms" not in written
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..model import AnyReport, Baseline, Policy, PolicyName, Report, WhatIf
     from ..readers import Reading
 
+_SIDECAR = ".slo.json"  # what `slo-gate run` writes beside a result
 NO_MEMORY = "the results need more memory than this process may use: pass fewer or smaller files at once"
 _FORMATS = click.Choice(("text", "json", "junit", "markdown", "github", "gitlab"))
 FILES = {  # option -> emitter, and what it writes
@@ -288,6 +289,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> Iterator[st
 def save(path: Path, content: bytes, hint: str) -> None:
     """A file in a folder that need not be there. Raises UsageError, also where it was read."""
     try:
+        no_sidecar(str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         with disk.to_write(path) as file:
             disk.fill(file, content)
@@ -312,6 +314,7 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
         for _, target in outputs:
             if disk.is_read(_place(target)):
                 raise UsageError("the output would overwrite what is read", target, "name another file")
+            no_sidecar(target)
     except UsageError as error:
         write_error(error, outputs, about=policy_name(options))
         raise
@@ -324,6 +327,13 @@ def wanted_outputs(options: dict[str, Any]) -> list[tuple[str, str]]:
             write_error(double, [one for one in files if one[1] != "-"], about=policy_name(options))
             raise double
     return outputs
+
+
+def no_sidecar(target: str) -> None:
+    """Raises UsageError for the name of a sidecar: the next check would take it for facts of a result."""
+    if target.endswith(_SIDECAR):
+        result = target.removesuffix(_SIDECAR)
+        raise UsageError(f"it would be read as the sidecar of {result}", target, "name another file")
 
 
 def _place(target: str) -> disk.Identity | None:
@@ -462,6 +472,8 @@ def write_error(
     headline = f"ERROR (exit {int(code)}, no verdict): {message}{at}"
     report = ErrorReport(int(code), headline, message, where, hint, about)
     for name, target in outputs:
+        if target.endswith(_SIDECAR):
+            continue
         if target != "-":
             _replace(report, name, target, settings, told=error)
         elif name != "text" and not disk.is_read(disk.stream("stdout")):

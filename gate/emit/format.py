@@ -31,6 +31,8 @@ _BLOCK_START = re.compile(r"^(?:[=#]|[-+](?=[\s-])|\d+[.)](?=\s))")
 # A comparison with a number reads as one in the raw text of a mail; "<" and ">" alone are no HTML there.
 _COMPARISON = re.compile(r"(?:(?<!\S)&(lt|gt);(=)|(?<=\s)&(lt|gt);)(?= [\d+-])")
 _SIGNS = {"lt=": "\N{LESS-THAN OR EQUAL TO}", "gt=": "\N{GREATER-THAN OR EQUAL TO}", "lt": "<", "gt": ">"}
+# A star with white space on both sides is no emphasis, and reads well in the raw text of a mail.
+_STAR = re.compile(r"(?<=\s)&#42;(?=\s)")
 _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "\\`*[]{|}~$\u200b"}
 
 
@@ -65,7 +67,7 @@ def markdown(text: str) -> str:
 
     text = html.escape(text, quote=False).translate(_ENTITIES)
     text = _COMPARISON.sub(lambda found: _SIGNS["".join(filter(None, found.groups()))], text)
-    text = _UNDERSCORE.sub("&#95;", text)
+    text = _STAR.sub("*", _UNDERSCORE.sub("&#95;", text))
     return _BLOCK_START.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
 
 
@@ -333,7 +335,7 @@ def judged(report: Report) -> dict[tuple[str, str], Check]:
 
 def latency_title(report: Report) -> str:
     """Whose latency the table shows."""
-    return "Latency of completed requests" + (" (* as judged: of all attempted)" if judged(report) else "")
+    return "Latency of completed requests" + ("; * as judged, of all attempted" if judged(report) else "")
 
 
 def latency_notes(metrics: Mapping[str, MetricStats | None]) -> tuple[str, ...]:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from ..disk import is_file, is_folder, is_there
+from ..disk import is_file, is_folder, is_there, kind
 from ..errors import InputError, UsageError
 from .source import Source
 
-RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom"}
+RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom", ".sarif"}
 
 STDIN = "stdin"  # how a source without a path is named
 _PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
 _SHOWN = 5  # files that a note names
 
-PAGES = ("a page", "a SARIF log", "JUnit XML")
+PAGES = ("a page", "JUnit XML")  # by name only where they hold no JSON
 # Reader -> names and patterns of files that lie beside its results, and what each is; "any tool" comes first.
 SIDE_FILES: Mapping[str, Mapping[str, str]] = msgspec.json.decode(
     Path(__file__).with_name("side_files.json").read_bytes(), type=dict[str, dict[str, str]]
@@ -140,7 +140,7 @@ def _folder(path: Path, ignored: Ignored, notes: list[str]) -> list[Path]:
     for file in files:  # a dangling link may have been a folder; a pipe among results must not vanish
         if not (is_file(file) if _suffix(file) in RESULT_SUFFIXES else is_there(file)):
             hint = f"fix it, or {leave_out(str(file))}"
-            raise InputError("is no file that can be read", str(file), hint)
+            raise InputError(f"is {kind(file)}, not a file", str(file), hint)
         if file.suffix.lower() in _PACKED and _suffix(Path(file.stem)) in RESULT_SUFFIXES:
             hint = f"unpack it, pack it as .gz, or {leave_out(str(file))}"
             raise InputError("is packed in a way that is not read", str(file), hint)
@@ -246,7 +246,7 @@ def side_file(source: Source, patterns: Mapping[str, str] = _PATTERNS) -> str | 
     name = source.path.name.removesuffix(".gz")
     for pattern, what in patterns.items():
         if name == pattern or (_MAGIC & set(pattern) and _matches(name, pattern)):
-            return what
+            return None if what in PAGES and source.shape in ("object", "objects", "array") else what
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -281,6 +282,9 @@ def test_each_job_that_is_not_green_has_one_comment(ran: Ran, github: FakeGitHub
     }
     assert len(set(urls.values()) - {""}) == len(github.bodies) == 8
     assert all(body.startswith("<!-- slo-gate:comment job=") for body in github.bodies)
+    linked = [body for body in github.bodies if "#artifacts)" in body]  # that of `fail`, which uploads
+    assert len(linked) == 1
+    assert re.search(r"\[report page\]\(https?://\S+/actions/runs/\d+#artifacts\)", linked[0])
 
 
 def test_the_token_is_in_no_log(ran: Ran) -> None:
@@ -802,6 +806,7 @@ def test_a_check_that_is_killed_is_an_error_with_a_code_that_is_documented(tmp_p
     [
         ("PR_NUMBER", "9" * 5000, 'pr-number is "999'),
         ("PR_NUMBER", "\uff17", 'pr-number is "\\uff17"'),
+        ("PAGE_URL", "javascript:x", 'page-url is "javascript:x"; write an address'),
         ("UPLOAD_ARTIFACT", "yes", 'upload-artifact is "yes"; write true or false'),
         ("REPORT_JSON", "slo.yaml/r.json", 'there is no room for a report at "slo.yaml/r.json"'),
     ],

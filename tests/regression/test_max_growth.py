@@ -97,3 +97,20 @@ def test_a_policy_of_regressions_alone_judges_with_a_baseline_and_blocks_without
     done = slo_gate("check", *AGAIN)
     assert done.returncode == 4
     assert "--baseline" in done.stdout
+
+
+@pytest.mark.parametrize(("old", "new", "who"), [(12, 150, "baseline"), (150, 12, "new build")])
+def test_a_side_that_is_too_short_is_named_as_the_cause(
+    old: int, new: int, who: str, slo_gate: Process, tmp_path: Path
+) -> None:
+    for name, number in (("old.csv", old), ("new.csv", new)):
+        rows = [f"{n},{0.1 + 0.001 * (n * number % 17)},{1 + 0.01 * (n % 11)},50" for n in range(number)]
+        (tmp_path / name).write_text("\n".join(["start_s,ttft_s,e2e_s,output_tokens", *rows]) + "\n")
+    code, found = report(slo_gate, "new.csv", "--baseline", "old.csv", "--max-growth", "10%")
+    assert (code, found["verdict"]) == (4, "inconclusive")
+    assert found["next_action"].startswith(
+        f"measure the {who} with 100 requests or more after warm-up: it has 12"
+    )
+    grown = [one["reason"] for one in found["objectives"] if one["id"].startswith("regression.")]
+    (said,) = {reason.split("; ")[1] for reason in grown}
+    assert said == f"the baseline has {old} requests and the results {new}: too few for an interval"

@@ -28,7 +28,7 @@ from ...model import (
     Verdict,
 )
 from .. import loads
-from ..checks import Setting, check, missing, not_believed, percent
+from ..checks import SURE_FROM, Setting, check, missing, not_believed, percent
 from ..judge.counting import Unknown
 from ..prepare import Prepared, prepare
 from .baseline import BAND_FROM, STORED, Sides, choose_sides
@@ -185,7 +185,13 @@ def _point(one: _Asked, sides: Sides) -> Check:
 def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
     growth, margin = one.growth, one.objective.bound or 0.0
     if growth.log.more is None or growth.seconds.more is None:
-        why = f"{growth.runs} short run{'s' * (growth.runs != 1)} a side give no interval"
+        held = _held(sides)
+        if min(held) < SURE_FROM:
+            why = (
+                f"the baseline has {held[0]:,} requests and the results {held[1]:,}: too few for an interval"
+            )
+        else:
+            why = f"{growth.runs} short run{'s' * (growth.runs != 1)} a side give no interval"
         return _open(one, f"{_seen(one)}; {'; '.join(filter(None, (why, growth.unfit_to_pass)))}", sides)
     clear, clear_s = growth.log.clear, growth.seconds.clear
     upper = clear or growth.log.more
@@ -216,6 +222,12 @@ def _judged(one: _Asked, level: float, setting: Setting, sides: Sides) -> Check:
     return _open(one, f"{_seen(one)}; {span}. {_more(one, level)}{tail}", sides, **facts)
 
 
+def _held(sides: Sides) -> tuple[int, int]:
+    """Attempted requests of the baseline and of the candidate."""
+    base, candidate = (sum(run.counts.attempted for run in side) for side in (sides.base, sides.candidate))
+    return base, candidate
+
+
 def _other_outputs(one: _Asked, sides: Sides) -> str:
     return sides.other_outputs if one.objective.metric == "e2e" else ""
 
@@ -227,6 +239,14 @@ def _open(one: _Asked, reason: str, sides: Sides, **facts: object) -> Check:
     """
     if outputs := _other_outputs(one, sides):
         return _check(one, Verdict.INCONCLUSIVE, f"{reason}; {outputs}", cause="evidence", **facts)
+    short = [
+        (n, who) for n, who in zip(_held(sides), ("baseline", "new build"), strict=True) if n < SURE_FROM
+    ]
+    if short:
+        number, who = min(short)
+        facts["remedy"] = (
+            f"measure the {who} with {SURE_FROM} requests or more after warm-up: it has {number:,}"
+        )
     return _check(one, Verdict.INCONCLUSIVE, reason, cause="undecided", **facts)
 
 
