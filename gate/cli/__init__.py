@@ -19,23 +19,23 @@ from ..errors import Exit, GateError, UsageError
 from ._groups import Helpful
 from ._lines import complain
 
-COMMANDS = (
-    "check",
-    "comment",
-    "compare",
-    "completion",
-    "explain",
-    "init",
-    "inspect",
-    "plan",
-    "policy",
-    "recipe",
-    "run",
-    "schema",
-    "synth",
-    "tools",
-    "whatif",
-)
+COMMANDS = {  # and each in a line of a narrow terminal
+    "check": "Judge results by a policy.",
+    "comment": "Post a saved report as a comment.",
+    "compare": "Show how percentiles moved between builds.",
+    "completion": "Print the completion script of a shell.",
+    "explain": "Say what a name in a report means.",
+    "init": "Write a policy, also from results.",
+    "inspect": "Show what results hold and can prove.",
+    "plan": "Say how much a policy needs to decide.",
+    "policy": "Check, show and compare policies.",
+    "recipe": "Print how to measure what a policy asks.",
+    "run": "Measure until the verdict is decided.",
+    "schema": "Print the JSON Schema of policy or report.",
+    "synth": "Write results of a simulated server.",
+    "tools": "List the tools whose results are read.",
+    "whatif": "Show goodput as the bounds move.",
+}
 _REPORTING = ("check", "run")  # those that write reports to files
 
 
@@ -51,6 +51,7 @@ class Commands(Helpful):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f".{name}", __name__).command
+        command.short_help = COMMANDS[name]
         return command
 
 

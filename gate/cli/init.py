@@ -110,7 +110,7 @@ def _ask(options: dict[str, Any]) -> None:
             return  # the one thing that cannot be left open, unless the bounds are measured ones
         hint = f"add --for with one of {', '.join(_FOR)}; it decides which bounds are written"
         raise UsageError("--for is missing, and there is no terminal to ask on", "", hint)
-    if not options["interaction"]:
+    if not (options["interaction"] or options["results"]):
         options["interaction"] = click.prompt("What do users do with it", type=click.Choice(_FOR), err=True)
     if _given(options):
         return

@@ -84,8 +84,9 @@ def _short(report: Report, width: int) -> list[str]:
 def _one(alike: Sequence[Check], width: int) -> list[str]:
     """Checks that are no pass: their outcome, ids and one sentence, which may need a second line."""
     first = alike[0]
-    said, name = f.said(first), ", ".join(f.plain(check.id) for check in alike[:NAMED])
-    name += f" and {len(alike) - NAMED} more" if len(alike) > NAMED else ""
+    said, shown = f.said(first), NAMED if f.mark(first) != "SKIPPED" else 1
+    name = ", ".join(f.plain(check.id) for check in alike[:shown])
+    name += f" and {len(alike) - shown} more" if len(alike) > shown else ""
     weight = "" if first.blocks or f.mark(first) != "INCONCLUSIVE" else " (does not block)"
     name = "" if said.startswith(f"{name} ") else f"  {name}"
     return prose(f"{f.mark(first)}{weight}{name}  {said}", width, GAP, 8)
@@ -96,7 +97,8 @@ def _capped(blocks: Sequence[list[str]], room: int, width: int) -> Iterator[str]
     for number, block in enumerate(blocks):
         left, size = len(blocks) - number, sum(rows(line, width) for line in block)
         if size + (left > 1) > room:
-            yield f"{GAP}and {left} more objectives that are no pass: -v shows them"
+            what = "objectives that are" if left > 1 else "objective that is"
+            yield f"{GAP}and {left} more {what} no pass: -v shows them"
             return
         room -= size
         yield from block
@@ -107,6 +109,8 @@ def _passes(passes: Sequence[Check], room: int, width: int) -> list[str]:
     counted = [check for check in passes if check.n is not None]
     rules = [f.plain(check.id) for check in passes if check.n is None]
     named = prose(f"PASS  {', '.join(rules)}", width, GAP, 8) if rules else []
+    if len(named) > 1 and len(counted) + len(named) + 1 > room:
+        named = [f"{GAP}PASS  {len(rules)} rules of workload and evidence: -v names them"]
     most = room - len(named) - 1
     if len(counted) > most:
         counted = counted[: max(most - 1, 0)]

@@ -35,7 +35,7 @@ def told(checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], toda
         needs = effort(policy, [*rules, one], runs) if one.verdict is Verdict.INCONCLUSIVE else None
         if asked[one.id].kind is Kind.RULE and line in unjudged:
             line = f"{UNJUDGED}{line}"  # for the same reason as what is no rule
-        if hardly(one):
+        if hardly(one) and not by_failures(one, runs):
             line += ": it sits on its bound, more data will hardly decide"
         elif one.cause == "undecided" and needs and not needs.again and not by_failures(one, runs):
             few = f"the spread of {len(runs)} runs is poorly known"
@@ -153,7 +153,7 @@ def _line(one: Check, asked: Objective, runs: Sequence[Prepared], implying: str,
         return f"{subject(one, asked)} out of reach: {failed(runs, kinds)}, {_may(one)}"
     if one.verdict is Verdict.INCONCLUSIVE:
         return _open(one, asked)
-    if one.observed is None:
+    if one.observed is None and asked.kind is not Kind.REGRESSION:
         return f"{rule}{_missed(one) or f': {one.reason}'}"
     allowed = f", {_may(one)}" if one.verdict is Verdict.FAIL and one.misses is not None else ""
     return f"{compared(one, asked)}{_missed(one)}{allowed}"
@@ -167,7 +167,8 @@ def _open(one: Check, asked: Objective) -> str:
         return f"{expected(asked)} not shown by percentiles alone: {seen} of {one.n or 0:,} missed"
     worse = one.observed is not None and one.bound is not None and not _meets(one.observed, one)
     if one.observed is None or one.misses is None or worse:
-        said = compared(one, asked) if one.observed is not None else expected(asked)
+        known = one.observed is not None or asked.kind is Kind.REGRESSION
+        said = compared(one, asked) if known else expected(asked)
         return f"{said}{_missed(one)}; not yet proven"
     inside = ""
     if asked.kind is Kind.LATENCY and one.observed > 0 and one.bound:
