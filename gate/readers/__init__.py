@@ -7,7 +7,8 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,39 +16,12 @@ from msgspec.structs import replace
 from .. import disk
 from ..errors import InputError, UsageError
 from ..model import Run
-from . import (
-    aiperf,
-    evalscope,
-    facts,
-    files,
-    genai_bench,
-    genai_perf,
-    generic,
-    guidellm,
-    inference_benchmarker,
-    inference_perf,
-    inferencex,
-    kinds,
-    llm_load_test,
-    llmd,
-    llmeter,
-    llmperf,
-    lmbenchmark,
-    mlperf,
-    mlperf_endpoints,
-    ours,
-    prometheus,
-    sglang,
-    sidecar,
-    trtllm,
-    twins,
-    vllm,
-)
+from . import facts, files, generic, kinds, ours, sidecar, twins
 from .source import Source
 
 
 class Reader(Protocol):
-    """A reader's card, asked at every start; mypy checks each package in READERS against it.
+    """A reader's card, asked at every start.
 
     Beside these it has a formats.yaml (formats.py), its tool's other files in side_files.json, and `KINDS`
     (kinds.py), from which follows which files it knows and which of them belong together; or, where that is
@@ -62,28 +36,13 @@ class Reader(Protocol):
     TITLE: str  # the tool's own name, for people
 
 
-READERS: tuple[Reader, ...] = (
-    aiperf,
-    evalscope,
-    genai_bench,
-    genai_perf,
-    generic,
-    guidellm,
-    inference_benchmarker,
-    inference_perf,
-    inferencex,
-    llmd,
-    llm_load_test,
-    llmeter,
-    llmperf,
-    lmbenchmark,
-    mlperf,
-    mlperf_endpoints,
-    prometheus,
-    sglang,
-    trtllm,
-    vllm,
+_PACKAGES = (
+    *("aiperf", "evalscope", "genai_bench", "genai_perf", "generic"),
+    *("guidellm", "inference_benchmarker", "inference_perf", "inferencex", "llmd"),
+    *("llm_load_test", "llmeter", "llmperf", "lmbenchmark", "mlperf"),
+    *("mlperf_endpoints", "prometheus", "sglang", "trtllm", "vllm"),
 )
+READERS: tuple[Reader, ...] = tuple(cast("Reader", import_module(f".{name}", __name__)) for name in _PACKAGES)
 FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 
 
@@ -224,8 +183,6 @@ def _has(reader: Reader, name: str) -> Any:
 
 
 def _run_module(reader: Reader) -> object:
-    from importlib import import_module
-
     try:
         return import_module(f"{reader.__name__}.run")  # what decodes is imported where a file is read
     except ModuleNotFoundError:

@@ -31,16 +31,22 @@ _SAME_S = 1e-9  # two clock readings this close are one
 Named = dict[str, dict[str, float]]  # metric -> mean, median, p99, ... in the file's unit
 
 
-def docs(source: Source) -> Iterator[Doc]:
-    """The objects of a file, also of a list of them. Raises InputError for medians over repetitions."""
+def docs(source: Source, pass_on: str = "") -> Iterator[Doc]:
+    """The objects of a file, also of a list of them.
+
+    Raises InputError for medians over repetitions and, where `pass_on` says what to give, for none at all.
+    """
     if source.shape == "array":
         fields = source.array(dict[str, msgspec.Raw])
         found: Iterator[Doc] = (Doc(source, some, f"$[{number}]") for number, some in enumerate(fields))
     else:
         found = source.docs()
+    doc = None
     for doc in found:
         refuse_repetitions(source, doc.fields, doc.at)
         yield doc
+    if doc is None and pass_on:
+        raise source.fail("holds no run", hint=f"pass {pass_on}")
 
 
 def statement(doc: Doc, name: str, evidence: Evidence, stated: Mapping[str, Summary], **facts: Any) -> Told:

@@ -127,6 +127,14 @@ def companions(
     return taken | {source: kind.no_result for source, kind in known.items() if kind.no_result and results}
 
 
+def result(source: Source, kinds: Sequence[Kind], title: str, hint: str) -> Kind:
+    """The kind of a file that holds a result. Raises InputError for any other, with what to pass instead."""
+    kind = kind_of(source, kinds)
+    if kind is None or kind.no_result:
+        raise refuse(source, kind, title, hint)
+    return kind
+
+
 def refuse(source: Source, kind: Kind | None, title: str, hint: str) -> InputError:
     """Why a file that holds no result cannot be read."""
     if kind is not None and kind.no_result:

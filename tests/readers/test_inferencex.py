@@ -309,7 +309,7 @@ def test_only_inferencexs_own_files_are_claimed(shared: Path) -> None:
 def test_an_empty_list_is_claimed_by_nobody_and_holds_no_row() -> None:
     path = HERE / "empty" / "agg_bmk.json"
     assert not knows(inferencex, source(path))
-    with pytest.raises(InputError, match="holds no row"):
+    with pytest.raises(InputError, match="holds no run"):
         runs_of(inferencex, source(path))
 
 

@@ -68,10 +68,8 @@ class _RowAndGaps(_Row, gc=False):
 
 def decode(source: Source) -> Iterator[Told]:
     """One Told a measured phase. Raises InputError where records and aggregate contradict each other."""
-    kind = kinds.kind_of(source, KINDS)
-    if kind is None or kind.no_result:
-        raise kinds.refuse(source, kind, TITLE, f"give {aggregate.RECORDS} or profile_export_aiperf.json")
-    if kind is not RECORDS:
+    hint = f"give {aggregate.RECORDS} or profile_export_aiperf.json"
+    if kinds.result(source, KINDS, TITLE, hint) is not RECORDS:
         yield aggregate.decode(source)
         return
     codes: dict[_Key, int] = {}

@@ -40,9 +40,7 @@ _STAMP = re.compile(r"(?:^|[/\\])(20\d{6})_\d{6}(?:[/\\]|$)")
 
 def decode(source: Source) -> Told:
     """What the file and those beside it say. Raises InputError as the card says, or where one is broken."""
-    kind = kinds.kind_of(source, KINDS)
-    if kind is None or kind.no_result:
-        raise kinds.refuse(source, kind, TITLE, "pass benchmark_data.db")
+    kind = kinds.result(source, KINDS, TITLE, "pass benchmark_data.db")
     files = {other.name: kinds.beside(source, KINDS, other.name) for other in KINDS[1:]} | {kind.name: source}
     summary, args = (
         Doc(source, {}) if (file := files[f"benchmark_{name}.json"]) is None else file.doc

@@ -52,9 +52,7 @@ class _Aggregated(msgspec.Struct):
 
 def decode(source: Source) -> Told:
     """What the file says. Raises InputError when it is broken, empty or contradicts itself."""
-    kind = kinds.kind_of(source, KINDS)
-    if kind is not KINDS[0]:
-        raise kinds.refuse(source, kind, TITLE, _RUN_FILE)
+    kinds.result(source, KINDS, TITLE, _RUN_FILE)
     if source.shape == "objects":
         raise source.fail("holds several JSON objects", hint=_AGAIN)
     doc = source.doc

@@ -1,4 +1,4 @@
-"""perf_analyzer's raw export: a timestamp for every buffer received, and the bodies as text."""
+"""perf_analyzer's raw export: a timestamp for every buffer received, and the bodies as text; its summary."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Aggregate, Doubt, Floats, Requests, Why
+from ...model import Aggregate, Counts, Doubt, Floats, Requests, Why
 from .. import clocks, kinds, nvidia, streams, tables
 from ..loads import load
+from ..nvidia_config import NO_PHASE, GenAIPerf
 from ..source import BROKEN, Source
 from ..told import Counted, Told
-from . import KINDS, RAW, SUMMARY, TITLE, summary, sums_up
+from . import KINDS, NAME, RAW, SUMMARY, TITLE, sums_up
 
 _SAME = 0.01  # mean chunks and mean tokens a request closer than this: a chunk is a token
 _LOADS = {"concurrency": "slots", "request_rate": "rate"}
+_RAW_FILE = "the raw profile_export.json"
+_INVISIBLE = "GenAI-Perf writes no file when a request fails: failures cannot be seen in its results"
+_BY = "output tokens are counted by GenAI-Perf's tokenizer, not by the server"
+_TAGS = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
 _NO_TOKENS = (
     "the raw file has no token counts and {}, so TPOT is unknown; keep "
     "profile_export_genai_perf.json beside it, or let the server send usage with every answer"
@@ -59,11 +64,8 @@ class _Experiment(msgspec.Struct, gc=False):
 
 def decode(source: Source) -> Iterator[Told]:
     """One Told an experiment. Raises InputError for arrays of different length and broken bodies."""
-    kind = kinds.kind_of(source, KINDS)
-    if kind is None:
-        raise kinds.refuse(source, kind, TITLE, f"give {summary.RAW}")
-    if kind is not RAW:
-        yield summary.decode(source)
+    if kinds.result(source, KINDS, TITLE, f"give {_RAW_FILE}") is not RAW:
+        yield _summary(source)
         return
     experiments, service = source.doc.get("experiments", list[_Experiment]), source.doc.text("service_kind")
     if service != "openai":
@@ -72,7 +74,7 @@ def decode(source: Source) -> Iterator[Told]:
     if not experiments or not any(each.requests for each in experiments):
         raise source.fail("holds no request", "$.experiments", "run the benchmark again")
     beside = _beside(source) if len(experiments) == 1 else None
-    facts = summary.facts(beside) if beside else None
+    facts = _facts(beside) if beside else None
     for number, each in enumerate(experiments):
         if each.requests:
             told = _told(source, f"$.experiments[{number}]", each, facts)
@@ -151,7 +153,7 @@ def _told(source: Source, at: str, experiment: _Experiment, facts: tuple[Told, n
         pieces=np.where([answer.choices for answer in answers], chunks, np.nan),
         doubts=(Doubt(Why.ABSENT, ("tpot",), unknown),) if unknown and streamed else (),
         messages=[a.error or ("" if a.chunks_ns else "no content") for a in answers],
-        notes=(summary.INVISIBLE, *notes, *known.notes),
+        notes=(_INVISIBLE, *notes, *known.notes),
     )
 
 
@@ -216,3 +218,50 @@ def _payload(request: _Request) -> str | None:
         return None
     model = named.get("model") if isinstance(named, dict) else None
     return model if isinstance(model, str) else None
+
+
+# ---- the summary, JSON or CSV: evidence of its own, or facts about the raw export beside it ---
+
+
+def _facts(source: Source) -> tuple[Told, nvidia.Stats]:
+    """What a summary says. Raises InputError for a result of the wrong type."""
+    stats, config, _, notes = nvidia.statement(source, {}, GenAIPerf)
+    number = stats.count("request_count")
+    streamed = _streamed(stats, config)
+    told = nvidia.told(
+        stats,
+        _TAGS if streamed else {metric: tag for metric, tag in _TAGS.items() if metric != "ttft"},
+        NAME,
+        "summary",
+        _RAW_FILE,
+        counts=None if number is None else Counts(number, number, 0),
+        model=", ".join(config.model_names or config.model or []) or None,
+        streamed=streamed,
+        goodput=_goodput(stats, config),
+        notes=notes,
+        **(NO_PHASE if stats.rounded else config.asked),  # a CSV has no configuration
+    )
+    return told, stats
+
+
+def _summary(source: Source) -> Told:
+    told, _ = _facts(source)
+    return replace(told, notes=(_INVISIBLE, _BY, *told.notes))
+
+
+def _streamed(stats: nvidia.Stats, config: GenAIPerf) -> bool:
+    """As configured; without streaming a CSV leaves TTFT out and a JSON repeats the latency for it."""
+    if config.streamed is not None:
+        return config.streamed
+    ttft = stats.get("time_to_first_token")
+    return ttft is not None and ttft != stats.get("request_latency")
+
+
+def _goodput(stats: nvidia.Stats, config: GenAIPerf) -> str:
+    rate = stats.value("request_goodput")
+    if rate is None:
+        return ""
+    by = f"by its own --goodput ({nvidia.bounds(config.slos)})"
+    if rate < 0:
+        return f"could not be computed {by}: an SLO names no metric of its own"
+    return f"{rate:.4g} good req/s, {by}, which pairs the wrong values once a request has one token"

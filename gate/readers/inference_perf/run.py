@@ -157,8 +157,7 @@ def decode(source: Source) -> Iterable[Told]:
         from . import rows
 
         return rows.decode(source)
-    if kind is None or kind.no_result:
-        raise kinds.refuse(source, kind, TITLE, f"give {REQUESTS.name} or stage_N_lifecycle_metrics.json")
+    kind = kinds.result(source, KINDS, TITLE, f"give {REQUESTS.name} or stage_N_lifecycle_metrics.json")
     return (_aggregate(source, "stage" if kind in STAGES else "summary"),)
 
 

@@ -73,16 +73,13 @@ def _text(doc: Doc) -> bytes:
 
 def decode(source: Source) -> Iterator[Told]:
     """A Told a row. Raises InputError when there is none or one contradicts itself."""
-    doc = None
-    for doc in _bench.docs(source):
+    for doc in _bench.docs(source, "agg_*.json or agg_bmk.json as InferenceX wrote it"):
         if "num_prompts" in doc:
             yield _experiment(doc)
         elif not doc.fields.keys() >= ROW:
             raise source.fail("is no row of InferenceX", doc.at, _bench.WHOLE)
         else:
             yield _agentic(doc) if _AGENTIC in doc else _fixed(doc)
-    if doc is None:
-        raise source.fail("holds no row", hint="pass agg_*.json or agg_bmk.json as InferenceX wrote it")
 
 
 def _fixed(doc: Doc) -> Told:

@@ -78,9 +78,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
 def decode(source: Source) -> Sequence[Told]:
     """The runs of the file, earlier levels of a LoadTest first. Raises InputError as the card says."""
-    kind = kinds.kind_of(source, KINDS)
-    if kind is None or kind.no_result:
-        raise kinds.refuse(source, kind, TITLE, "pass the run's responses.jsonl or stats.json")
+    kind = kinds.result(source, KINDS, TITLE, "pass the run's responses.jsonl or stats.json")
     return _levels(source) if kind is KINDS[0] else (_statistics(source),)
 
 

@@ -39,11 +39,8 @@ _SHORT = (
 
 def decode(source: Source) -> Iterator[Told]:
     """A Told a line. Raises InputError for what is no serving result or contradicts itself."""
-    doc = None
-    for doc in _bench.docs(source):
+    for doc in _bench.docs(source, "the JSON lines that --output-file writes, not a log"):
         yield _wrapped(doc) if "metrics" in doc else _line(doc)
-    if doc is None:
-        raise source.fail("holds no run", hint="pass the JSON lines that --output-file writes, not a log")
 
 
 def _line(doc: Doc) -> Told:

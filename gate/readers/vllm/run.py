@@ -33,12 +33,9 @@ def decode(source: Source) -> Iterator[Told]:
         raise source.fail("holds single metrics for a dashboard", hint="pass the result file beside it")
     if source.shape == "text" and is_sweep_table(source):
         raise source.fail("is a table of a sweep's runs", hint="pass the sweep's folder, with its run=N.json")
-    doc = None
-    for doc in _bench.docs(source):
+    for doc in _bench.docs(source, "the JSON that --save-result writes, not a console log"):
         _refuse(doc)
         yield _told(doc)
-    if doc is None:
-        raise source.fail("holds no run", hint="pass the JSON that --save-result writes, not a console log")
 
 
 def _refuse(doc: Doc) -> None:
