@@ -1,4 +1,4 @@
-"""`slo-gate synth`: seeded synthetic results in the shapes of several tools."""
+"""`slo-gate synth`: seeded synthetic results, as home-made rows or as vLLM writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._shared import named, quantity, save
 if TYPE_CHECKING:
     from ..synth import Setting
 
-_SHAPES = ("generic", "vllm", "genai-perf", "llmperf")
+_SHAPES = ("generic", "vllm")
 _LAW = "MEAN[:STDDEV]"
 
 

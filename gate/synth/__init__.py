@@ -1,4 +1,4 @@
-"""Seeded synthetic results: one trace of a small serving simulator, in the shapes of several tools.
+"""Seeded synthetic results: one trace of a small serving simulator, as home-made rows or as vLLM writes them.
 
 For demos, docs and tests that need a cause to be known: a queue, prefill by prompt length, decoding with
 tail spikes, failures, chunked prefill on and off. It is a model of a server, not a measurement of one.
@@ -11,18 +11,11 @@ from collections.abc import Callable, Mapping
 
 from ._engine import simulate
 from ._shapes import generic, vllm
-from ._summarised import genai_perf, llmperf
 from ._trace import Setting, Trace
 
 Shape = Callable[[Trace, str], Mapping[str, bytes]]
 
-# Each gives the content of its files by name, for a run of that name. Raises UsageError for what the
-# tool could not have measured.
-SHAPES: Mapping[str, Shape] = {
-    "generic": generic,
-    "vllm": vllm,
-    "genai-perf": genai_perf,
-    "llmperf": llmperf,
-}
+# Each gives the content of its files by name, for a run of that name.
+SHAPES: Mapping[str, Shape] = {"generic": generic, "vllm": vllm}
 
 __all__ = ["SHAPES", "Setting", "Shape", "Trace", "simulate"]

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gate import readers
+from gate import readers, synth
 from gate.errors import UsageError
 from gate.model import Load, Requests, Run, Status
-from gate.synth import SHAPES, Setting, Trace, simulate
+from gate.synth import Setting, Trace, simulate
+from tests.synth.summarised import genai_perf, llmperf
+
+SHAPES = {**synth.SHAPES, "genai-perf": genai_perf, "llmperf": llmperf}
 
 CLOSED = Setting(requests=60, concurrency=6, input_tokens=(90, 40), output_tokens=(12, 8), spikes=0.1, seed=5)
 OPEN = Setting(

@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
-from ._trace import Trace, seconds
+from gate.errors import UsageError
+from gate.synth import Trace
+from gate.synth._trace import seconds
 
 EPOCH_NS = 1_800_000_000 * 10**9  # perf_analyzer stamps the time of day: these need all 64 bits
 _ROLE = '{"role":"assistant","content":""}'
