@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-deep test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -14,14 +14,22 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	@echo "installing slo-gate into $(VENV)"
+	@echo "installing slo-gate and nine libraries into $(VENV), once: 10 to 40 s"
 	@$(call PIP,install --quiet -e .)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	@echo "installing slo-gate and its development tools into $(VENV)"
+	@echo "installing slo-gate and its development tools into $(VENV), once: a minute"
 	@$(call PIP,install --quiet -e '.[dev]')
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.action: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[dev-action]')
+	@touch $@
+
+$(VENV)/.study: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[dev-study]')
+	@touch $@
 
 PIP = if $(BIN)/python -m pip --version >/dev/null 2>&1; then $(BIN)/python -m pip $(1); \
 	else $(PYTHON) -m pip --python $(BIN)/python $(1); fi
@@ -36,7 +44,13 @@ report: $(VENV)/.dev ## the regressed build of the demo as a page with charts: o
 		code=$$?; case $$code in 0|1|4) echo out/report.html ;; *) exit $$code ;; esac
 
 test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py $(PYTEST)
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow" $(PYTEST)
+
+test-all: $(VENV)/.study ## the same, and the studies that take minutes
+	@$(BIN)/python -m pytest -q $(PARALLEL) $(PYTEST)
+
+# Neighbouring tests stay with one worker, which keeps what they share; what is left out has a target of its own.
+PARALLEL = -n 2 --dist worksteal --ignore=tests/action --ignore=tests/npm --ignore=tests/html/test_page.py
 
 test-deep: $(VENV)/.dev ## less is never greener, tried 10,000 times over all readers (SLO_GATE_EXAMPLES)
 	@SLO_GATE_EXAMPLES=$${SLO_GATE_EXAMPLES:-10000} $(BIN)/python -m pytest -q -n 0 \
@@ -62,7 +76,7 @@ test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open 
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm $$(cat tests/npm/packages.txt)
 	@touch $@
 
-test-action: $(VENV)/.dev .cache/npm/.installed ## run the Action with act, audit it and the workflows, ask readers that others wrote
+test-action: $(VENV)/.action .cache/npm/.installed ## run the Action with act, audit it and the workflows, ask readers that others wrote
 	@$(BIN)/zizmor --offline --quiet action.yml .github examples .pre-commit-hooks.yaml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows \
@@ -105,10 +119,10 @@ golden: $(VENV)/.dev ## rewrite golden files; look at the diff
 	@$(BIN)/python -m pytest -q --update-golden $(PYTEST)
 	@git --no-pager diff --stat -- tests/golden schemas
 
-bench: $(VENV)/.dev ## speed, as ratios in one run
+bench: $(VENV)/.study ## speed, as ratios in one run
 	@$(BIN)/python benchmarks/speed.py
 
-calibrate: $(VENV)/.dev ## the error rates of the verdicts, measured
+calibrate: $(VENV)/.study ## the error rates of the verdicts, measured
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python benchmarks/calibrate_regression.py
 	@$(BIN)/python benchmarks/calibrate_lean.py

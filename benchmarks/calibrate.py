@@ -24,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,10 @@ from scipy.stats import beta, binom, norm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout needs no installation
 
-import server_study
-
 from gate import stats
+
+if TYPE_CHECKING:
+    import server_study
 
 ALPHA = 0.05
 FALSE_MOST = 0.06  # nominal 0.05 and the noise of 400 repetitions
@@ -191,6 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--servers", action="store_true", help="only the simulated servers")
     parser.add_argument("--choosing", action="store_true", help="those the rules were chosen on")
     asked = parser.parse_args(arguments)
+    import server_study  # and with it numba, which the rest of this file does without
+
     plan = server_study.QUICK if asked.quick else server_study.FULL
     if asked.choosing:
         plan = plan._replace(families=server_study.CHOOSING, seed=server_study.SEEDS["choosing"])
@@ -212,6 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _servers(rates: server_study.Rates, plan: server_study.Plan, quick: bool) -> list[str]:
     """Print the tables of the simulated servers; what they miss."""
+    import server_study
+
     designs = [f"{runs} x {n}" for runs, n in plan.designs]
     number = len(plan.families) * len(plan.loads)
     rules, each = len(server_study.RULES), plan.repetitions

@@ -18,7 +18,6 @@ from gate.model import Status
 from tests.runs import goodput, make_policy, make_requests, make_run
 
 binom = pytest.importorskip("scipy.stats").binom
-pytest.importorskip("numba")
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 REPETITIONS = 300
@@ -32,6 +31,7 @@ def calibrate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def simulator(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("numba")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("simulator")
 
@@ -63,6 +63,7 @@ def test_a_deployment_far_from_its_bound_is_told_apart(calibrate):
     assert result.counts["ours", 0.1, "fail"] == result.counts["ours", 5.0, "pass"] == 0
 
 
+@pytest.mark.slow(reason="a study of 28 designs and of servers: numba, minutes of a core")
 def test_every_design_is_within_its_limits():
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "calibrate.py"), "--quick"],
@@ -91,10 +92,12 @@ def test_the_check_reports_a_method_that_takes_requests_for_independent(calibrat
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("numba")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("server_study")
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_an_error_on_the_servers_is_reported_where_requests_are_taken_for_independent(study):
     plan = study.QUICK._replace(repetitions=30, designs=((1, 1500),))
     rates = study.study((plan, 0, "open 90 %"))
@@ -117,6 +120,7 @@ def as_rows(ttft, tpot, e2e):
     return make_requests(np.where(failed, 0.1, ttft), np.where(failed, 1.0, e2e), tokens, status=status)
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 @pytest.mark.parametrize("runs", [1, 10])
 def test_the_study_decides_as_the_gate_does_benchmark_by_benchmark(study, runs):
     verdicts, family = study.verdicts, study.QUICK.families[0]
@@ -158,6 +162,7 @@ def p(values, percent):
     return float(np.percentile(values, percent, method="inverted_cdf"))
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 @pytest.mark.parametrize(
     ("load", "slow_every_s", "ttft_p99_ms", "tpot_p99_ms", "tpot_p50_ms"),
     [  # by the design study's own simulator, in other code
@@ -182,6 +187,7 @@ def test_the_simulator_agrees_with_another_one_of_the_same_engine(
 ALONE = {"rate": 1e-6}
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_a_request_alone_takes_a_step_a_token_and_a_step_a_chunk_of_its_prompt(simulator):
     quiet = simulator.Engine(noise=0.0, failing=0.0)
     alone = (quiet, simulator.Work(), simulator.Load(**ALONE))
@@ -197,6 +203,7 @@ def test_a_request_alone_takes_a_step_a_token_and_a_step_a_chunk_of_its_prompt(s
     assert slower.tpot_s == pytest.approx(2 * trace.tpot_s, abs=1e-6)
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_whole_prompts_take_one_step_and_hold_up_decoding(simulator):
     quiet = {"noise": 0.0, "failing": 0.0}
     work = simulator.Work()
@@ -214,6 +221,7 @@ def test_whole_prompts_take_one_step_and_hold_up_decoding(simulator):
     assert p(busy[1].tpot_s, 99) > 1.1 * p(busy[0].tpot_s, 99)
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_a_full_cache_makes_requests_wait_and_a_prefix_that_hits_costs_nothing(simulator):
     load, work = simulator.Load(in_flight=32), simulator.Work()
     free, full = (
@@ -231,6 +239,7 @@ def test_a_full_cache_makes_requests_wait_and_a_prefix_that_hits_costs_nothing(s
     assert warm[0] == pytest.approx(cold[0], abs=1e-6)
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_bursts_keep_the_mean_rate(simulator):
     work = simulator.Work(output=2.0, output_sigma=0.0)
     quick = simulator.Engine(step_s=1e-6, per_sequence_s=0.0, per_prefill_token_s=0.0, noise=0.0)
@@ -242,6 +251,7 @@ def test_bursts_keep_the_mean_rate(simulator):
     assert np.isfinite(simulator.simulate(quick, work, burst, 1000, 1).e2e_s).any()
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_a_closed_loop_keeps_its_clients_busy_and_a_seed_gives_the_same_trace_again(simulator):
     asked = (simulator.Engine(), simulator.Work(), simulator.Load(in_flight=32))
     first, second = (simulator.simulate(*asked, 20_000, 3) for _ in range(2))

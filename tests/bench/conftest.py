@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, environment
+from tests.conftest import environment
 from tests.forked import forks
 
 BENCH = Path(__file__).resolve().parent

@@ -245,6 +245,7 @@ def calibrate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("calibrate_regression")
 
 
+@pytest.mark.slow(reason="a study of eleven designs and of real runs: half a minute of a core")
 def test_the_error_rates_of_every_design_are_within_their_limits() -> None:
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "calibrate_regression.py"), "--quick"],

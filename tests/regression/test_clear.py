@@ -201,6 +201,7 @@ def test_requests_that_are_in_no_row_are_against_the_candidate() -> None:
 # ---- one run near capacity ----------------------------------------------------------------------
 
 
+@pytest.mark.slow(reason="compiles and runs the simulator of servers: numba")
 def test_equal_builds_near_capacity_fail_on_one_run_in_at_most_one_of_twenty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -213,3 +214,19 @@ def test_equal_builds_near_capacity_fail_on_one_run_in_at_most_one_of_twenty(
     found = calibrate.rates(pairs, rules, [(0.1, 1.0)])
     most = scipy_stats.binom.ppf(0.999, 80, 0.05) / 80
     assert max(found.fails.values()) <= most  # one of four without the spread of its blocks
+
+
+def test_one_run_whose_blocks_share_congestion_shows_less_than_the_same_times_mixed() -> None:
+    """What lasts for a block may last for a run: it is more than the chance of single requests."""
+    rng = np.random.default_rng(3)
+    waves = np.repeat([1.0, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 4.0, 1.0, 1.0], 100)
+    times = [0.1 * waves * np.exp(0.1 * rng.standard_normal(1000)) * slower for slower in (1.0, 1.25)]
+    mixed = rng.permutation(1000)
+    verdicts = []
+    for order in (np.arange(1000), mixed):
+        base, candidate = (
+            make_run(make_requests(ttft[order], ttft[order] + 1, 101), input=f"{i}", sha256=f"{i}")
+            for i, ttft in enumerate(times)
+        )
+        verdicts.append(judged([candidate], [base], growth("ttft", 50, 0.1)).verdict)
+    assert verdicts == [Verdict.INCONCLUSIVE, Verdict.FAIL]
