@@ -439,3 +439,16 @@ def test_what_cannot_be_read_in_a_folder_is_refused_by_name(kind: str, tmp_path:
     with pytest.raises(InputError) as caught:
         readers.read([str(tmp_path)])
     assert caught.value.where.endswith(bad.name)
+
+
+def test_many_files_of_one_kind_that_are_no_results_are_one_note(tmp_path: Path) -> None:
+    row = {"ttft_s": 0.1, "e2e_s": 1.0, "output_tokens": 10}
+    for number in range(7):
+        folder = tmp_path / f"run{number}"
+        folder.mkdir()
+        (folder / "rows.jsonl").write_text(json.dumps({**row, "e2e_s": 1 + number}) + "\n")
+        (folder / "rows.jsonl.slo.json").write_text("{}")
+    notes = [note for note in readers.read([str(tmp_path)]).notes if "skipped" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("7 files: skipped, each a sidecar of slo-gate run, not a result: ")
+    assert notes[0].endswith(" and 2 more")

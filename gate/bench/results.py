@@ -84,7 +84,7 @@ def completed(runs: Sequence[Run]) -> int:
 def notes(reading: Reading, folder: Path) -> list[str]:
     """What reading the folder of a run gave to say, in words that other runs share; its sidecars are ours."""
     said = [note.replace(f"{folder}/", "").replace(f"{folder}: ", "") for note in reading.notes]
-    return [note for note in said if f"{SIDECAR}: skipped" not in note]
+    return [note for note in said if "skipped" not in note or SIDECAR not in note]
 
 
 def shared(texts: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -84,15 +84,17 @@ def read(
     _prepare(sources, gaps_up_to, watch)
     mapped = _map_columns(sources, tuple(columns))
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
+    skipped: dict[str, list[str]] = {}  # by what they are
     seen: dict[int, list[Source]] = {}
     for source in sources:
         what = None if forced else files.side_file(source)
         if what:
-            _skip(source, what, notes)
+            _skip(source, what, skipped)
         elif twin := _twin(source, seen.setdefault(len(source.data), [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
-        elif (reader := forced or _claimed(source, notes, several=len(sources) > 1)) is not None:
+        elif (reader := forced or _claimed(source, skipped, several=len(sources) > 1)) is not None:
             claimed.setdefault(reader.NAME, []).append((reader, source))
+    notes += (note for what, names in skipped.items() for note in _skipped(what, names))
     if mapped and generic.NAME not in claimed:
         raise UsageError(
             "no file is read as home-made rows, whose columns alone can be mapped",
@@ -108,12 +110,12 @@ def read(
     return Reading(tuple(sidecar.apply(facts.apply(run, caller)) for run in runs), tuple(notes))
 
 
-def _claimed(source: Source, notes: list[str], *, several: bool) -> Reader | None:
+def _claimed(source: Source, skipped: dict[str, list[str]], *, several: bool) -> Reader | None:
     """The reader of a file; None for what slo-gate wrote itself, with a note. Raises InputError."""
     try:
         source.refuse_early()
         if what := ours.what(source):
-            _skip(source, what, notes)
+            _skip(source, what, skipped)
             return None
         return claim(source)
     except MemoryError:
@@ -126,9 +128,17 @@ def _claimed(source: Source, notes: list[str], *, several: bool) -> Reader | Non
     raise source.too_large()
 
 
-def _skip(source: Source, what: str, notes: list[str]) -> None:
+def _skip(source: Source, what: str, skipped: dict[str, list[str]]) -> None:
     disk.let_go(source.path or "")
-    notes.append(f"{source.name}: skipped, {what}, not a result")
+    skipped.setdefault(what, []).append(source.name)
+
+
+def _skipped(what: str, names: list[str]) -> Iterator[str]:
+    """A line each, or one for many of a kind."""
+    if len(names) > files.SHOWN:
+        yield f"{len(names)} files: skipped, each {what}, not a result: {files.some(names)}"
+        return
+    yield from (f"{name}: skipped, {what}, not a result" for name in names)
 
 
 def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:

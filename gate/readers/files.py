@@ -17,7 +17,7 @@ RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml",
 STDIN = "stdin"  # how a source without a path is named
 _PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
-_SHOWN = 5  # files that a note names
+SHOWN = 5  # files that a note names
 
 PAGES = ("a page", "JUnit XML")  # by name only where they hold no JSON
 # Reader -> names and patterns of files that lie beside its results, and what each is; "any tool" comes first.
@@ -58,7 +58,7 @@ class Ignored:
             counts = {"file": len(names) - folders, "folder": folders}
             number = " and ".join(f"{n} {what}{'s' * (n > 1)}" for what, n in counts.items() if n)
             said.append(
-                f"ignored by {pattern}: {number}, {_some(sorted(names))}" if names else unused(pattern)
+                f"ignored by {pattern}: {number}, {some(sorted(names))}" if names else unused(pattern)
             )
         return said
 
@@ -149,13 +149,14 @@ def _folder(path: Path, ignored: Ignored, notes: list[str]) -> list[Path]:
         hint = "check the path, or the step that writes it"
         raise InputError(f"the folder holds no result file{but}", str(path), hint)
     if others := [file.name for file in files if _suffix(file) not in RESULT_SUFFIXES]:
-        notes.append(f"{path}: skipped what cannot be a result: {_some(others)}")
+        notes.append(f"{path}: skipped what cannot be a result: {some(others)}")
     return results
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+def some(names: list[str]) -> str:
+    """The first of several names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 # ---- where to look --------------------------------------------------------------------------
