@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -71,10 +72,15 @@ def slo_gate(tmp_path: Path) -> Process:
     """Run `slo-gate` as a process (tests/forked.py); cwd defaults to an empty folder."""
 
     def run(
-        *args: object, cwd: Path | None = None, input: str | None = None, **env: str
+        *args: object,
+        cwd: Path | None = None,
+        input: str | None = None,
+        stdout: IO[bytes] | None = None,
+        **env: str,
     ) -> subprocess.CompletedProcess[str]:
         words = [str(word) for word in args]
-        return forks().run(words, cwd=cwd or tmp_path, env=environment(**env), input=input, timeout_s=120)
+        how = {"cwd": cwd or tmp_path, "env": environment(**env), "input": input, "stdout": stdout}
+        return forks().run(words, **how, timeout_s=120)
 
     return run
 

@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 # Read by an interpreter that starts, or by a library that is loaded: a fork cannot follow another value.
@@ -52,27 +53,37 @@ class Forks:
             self._process.wait(timeout=20)
 
     def run(
-        self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], input: str | None, timeout_s: float
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        input: str | None = None,
+        stdout: IO[bytes] | None = None,
+        timeout_s: float,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run(..., capture_output=True, encoding="utf-8")`; by default stdin is empty."""
+        """As `subprocess.run(..., encoding="utf-8")`: stdin is empty, the others are captured, by default."""
         with self._lock:
             if self._process is None:
                 self._start(env)
         command = [sys.executable, "-m", "gate", *words]
         if _at_start(env) != self._env:
             return subprocess.run(
-                command, cwd=cwd, env=env, input=input or "", capture_output=True, encoding="utf-8",
-                timeout=timeout_s,
+                command, cwd=cwd, env=env, input=input or "", stdout=stdout or subprocess.PIPE,
+                stderr=subprocess.PIPE, encoding="utf-8", timeout=timeout_s,
             )  # fmt: skip
-        stdin, stdout, stderr, state = (os.pipe() for _ in range(4))
+        stdin, out, err, state = (os.pipe() for _ in range(4))
+        if stdout is not None:
+            os.close(out[1])
+            out = (out[0], os.dup(stdout.fileno()))
         with tempfile.TemporaryFile() as asked:
             asked.write(json.dumps([words, str(cwd), dict(env)]).encode())
             asked.seek(0)
-            given = [asked.fileno(), state[1], stdin[0], stdout[1], stderr[1]]
+            given = [asked.fileno(), state[1], stdin[0], out[1], err[1]]
             socket.send_fds(self._socket, [b"?"], given)
         for one in given[1:]:
             os.close(one)
-        said = [self._pool.submit(_read, stdout[0]), self._pool.submit(_read, stderr[0])]
+        said = [self._pool.submit(_read, out[0]), self._pool.submit(_read, err[0])]
         with suppress(BrokenPipeError), os.fdopen(stdin[1], "wb") as pipe:
             pipe.write((input or "").encode())
         with os.fdopen(state[0], "rb", buffering=0) as told:

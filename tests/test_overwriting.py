@@ -156,10 +156,12 @@ REDIRECTED = {
 
 
 @pytest.mark.parametrize("name", REDIRECTED)
-def test_a_stdout_that_is_appended_to_what_is_read_is_refused(name: str, place: Path) -> None:
+def test_a_stdout_that_is_appended_to_what_is_read_is_refused(
+    name: str, place: Path, slo_gate: Process
+) -> None:
     before = content(place)
     with (place / "r/b.jsonl").open("ab") as file:
-        done = process(REDIRECTED[name], place, stdout=file, stderr=subprocess.PIPE)
+        done = slo_gate(*REDIRECTED[name], cwd=place, stdout=file)
     assert done.returncode == 2
     assert "stdout is redirected to a file that is read" in done.stderr
     assert content(place) == before
@@ -251,16 +253,9 @@ def test_what_is_left_out_is_not_written_over_either(
         ["init", "--from", "r", "--force", "-o", "pipe"],
     ],
 )
-def test_a_pipe_that_nobody_reads_is_no_output(words: list[str], place: Path) -> None:
+def test_a_pipe_that_nobody_reads_is_no_output(words: list[str], place: Path, slo_gate: Process) -> None:
     os.mkfifo(place / "pipe")
-    done = subprocess.run(
-        [sys.executable, "-m", "gate", *words],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = slo_gate(*words, cwd=place)
     assert done.returncode == 2, done.stderr
 
 
