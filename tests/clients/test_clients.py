@@ -1,7 +1,8 @@
 """Every printed command of a recipe with its real client, against two streaming servers: `make test-clients`.
 
 The servers' TTFT and TPOT are far apart from a busy machine's delays, so that 30 % is no noise. A third of
-the answers would end early: only what the recipe switches off keeps the declared lengths.
+the answers would end early: only what the recipe switches off keeps the declared lengths. Prompts of
+random ids are some tokens longer to a server that reads their text, whence the tolerance.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ workload:
   model: loopback
   hardware: a-laptop
   load: {{concurrency: 8{sweep}}}
-  input_tokens: {{mean: 64, stddev: 12, tolerance: 20%}}
+  input_tokens: {{mean: 64, stddev: 12, tolerance: 30%}}
   output_tokens: {{mean: 24, stddev: 5, tolerance: 20%}}
 goodput:
   min: 90%
