@@ -30,7 +30,7 @@ ALLOWED = {
     "synth": {"errors", "model"},
     "emit": {"units", "model"},
     # emit only for making foreign text inert in Markdown: one place does that
-    "recipe": {"errors", "units", "model", "policy", "emit"},
+    "recipe": {"errors", "units", "model", "policy", "emit", "advise"},
     "saved": {"errors", "model", "_schemas"},
     "publish": {"errors", "units"},
     "bench": {"disk", "errors", "model", "readers"},

@@ -101,6 +101,24 @@ def test_the_promised_mean_without_the_promised_spread_never_passes() -> None:
     assert report.exit_code == 4
 
 
+def test_lengths_that_are_drawn_as_declared_do_not_miss_their_rule_by_the_draw() -> None:
+    """100 requests of stddev 60 have one of 60 +- 4.2 (60 / sqrt(2 n)): 54 to 66 alone refuse one in six."""
+    workload = replace(TARGET, input_tokens=TokenRule(200.0, 60.0, 0.1))
+    policy = make_policy(rule("workload.input_tokens"), workload=workload)
+
+    def met(mean: float, spread: float, n: int) -> int:
+        rng = np.random.default_rng(1)
+        drawn = (np.rint(rng.normal(mean, spread, n)) for _ in range(300))
+        runs = (make_run(make_requests(0.1, 1.0, n=n, input_tokens=one)) for one in drawn)
+        return sum(only(judge(policy, run), "workload.input_tokens").verdict is Verdict.PASS for run in runs)
+
+    assert met(200, 60, 100) >= 297
+    assert met(200, 60, 300) >= 297
+    # ... and another benchmark still is one
+    assert met(200, 120, 100) == met(250, 60, 100) == 0
+    assert met(200, 90, 300) == met(240, 60, 300) == 0
+
+
 def test_outputs_shorter_than_declared_are_named_as_what_makes_e2e_look_good() -> None:
     workload = replace(TARGET, output_tokens=TokenRule(150.0, None, 0.1))
     report = judge(make_policy(rule("workload.output_tokens"), workload=workload), prompted(lengths(1)))

@@ -60,12 +60,10 @@ class Plan(Struct, frozen=True):
     effort: Effort | None = None  # what would decide all that is open, as `check` says it
 
 
-def never(policy: Policy) -> tuple[str, ...]:
-    """The blocking objectives that the declared evidence can never pass, by id."""
+def never(policy: Policy) -> tuple[Need, ...]:
+    """The blocking objectives that the declared evidence can never pass, whatever is measured."""
     return tuple(
-        one.id
-        for one in plan(policy).needs
-        if one.answer == "never passes" and one.level == Level.BLOCK.value
+        one for one in plan(policy).needs if one.answer == "never passes" and one.level == Level.BLOCK.value
     )
 
 

@@ -254,6 +254,19 @@ def reproducible(report: Report, words: Sequence[str], options: Mapping[str, Any
     return replace(report, provenance=replace(report.provenance, reproduce=command))
 
 
+def hopeless(file: str) -> Iterator[str]:
+    """What the evidence that a policy file declares can never pass, a sentence a profile."""
+    from .. import policy
+    from ..advise.plan import never
+
+    for name, found in policy.versions(policy.content(file), file).items():
+        if blocked := never(found):
+            words = ["slo-gate", "plan", "--policy", file, *(["--profile", name] if name else [])]
+            profile = f"profile {name}: " if name else ""
+            why = f"{', '.join(one.id for one in blocked)} can never pass with the evidence that is declared"
+            yield f"{file}: {profile}{why}; {shlex.join(words)} says what it takes"
+
+
 # ---- what is shown without a report --------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import named, quantity, read_results, reading_options, save
+from ._shared import hopeless, named, quantity, read_results, reading_options, save
 
 if TYPE_CHECKING:
     from ..model import Load, Run
@@ -79,15 +79,20 @@ def command(**options: Any) -> int:
     show(f"wrote {path} for {answers.interaction}{source}{at}, {profiles}")
     if answers.left_out:
         show(f"not in these files, so without a bound: {', '.join(answers.left_out).upper()}")
-    show(f"next: {shlex.join(_next(answers, options))}")
+    for line in hopeless(path):
+        show(line)
+    show(f"next: {shlex.join(_next(answers, options, text))}")
     return Exit.PASS
 
 
-def _next(answers: Answers, options: dict[str, Any]) -> list[str]:
-    """The command that comes now: to judge the results, or to get a benchmark first."""
+def _next(answers: Answers, options: dict[str, Any], text: str) -> list[str]:
+    """The command that comes now: to judge the results, or to get a benchmark first, which can pass."""
     policy = [] if options["output"] == "slo.yaml" else ["--policy", options["output"]]
     if answers.load and not answers.measured:
-        return ["slo-gate", "recipe", *policy, "--for", "vllm"]
+        from ..policy import parse
+        from ..recipe import client
+
+        return ["slo-gate", "recipe", *policy, "--for", client(parse(text.encode(), options["output"]))]
     words = [word for key, name in _READING.items() for value in options[key] for word in (name, value)]
     tool = ["--tool", options["tool"]] if options["tool"] else []
     return ["slo-gate", "check", *(options["results"] or ["RESULTS"]), *policy, *tool, *words]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 from ..errors import Exit, GateError, UsageError
 from ._groups import Helpful
 from ._lines import complain, show
-from ._shared import as_json, chosen_policy, named, policy_options
+from ._shared import as_json, chosen_policy, hopeless, named, policy_options
 
 if TYPE_CHECKING:
     from ..policy.diff import Difference
@@ -31,24 +30,11 @@ def policy_validate(files: Sequence[str]) -> int:
     code = Exit.PASS
     for file in files:
         try:
-            show(f"{file}: valid, {_validated(file)}", *_hopeless(file))
+            show(f"{file}: valid, {_validated(file)}", *hopeless(file))
         except GateError as error:  # the others are looked at too
             complain(error.message, error.where, error.hint)
             code = error.exit
     return code
-
-
-def _hopeless(file: str) -> Iterator[str]:
-    """What the evidence that a policy declares can never pass, whatever is measured."""
-    from .. import policy
-    from ..advise.plan import never
-
-    for name, found in policy.versions(policy.content(file), file).items():
-        if ids := never(found):
-            words = ["slo-gate", "plan", "--policy", file, *(["--profile", name] if name else [])]
-            profile = f"profile {name}: " if name else ""
-            why = f"{', '.join(ids)} can never pass with the evidence that is declared"
-            yield f"{file}: {profile}{why}; {shlex.join(words)} says what it takes"
 
 
 def _validated(file: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
-from ._lines import show
+from ._lines import show, tell
 from ._shared import chosen_policy, columns, named, policy_options, save
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ _OTHERS = ("genai-bench", "llmeter", "llm-load-test", "lmbenchmark")  # answered
 @click.option("--force", is_flag=True, help="Overwrite files in FOLDER.")
 def command(**options: Any) -> int:
     """Print how to benchmark what a policy promises: commands, sweep, seeds, runs, and the gate."""
+    from ..emit.format import plain
     from ..evaluate import describe
     from ..recipe import OTHERS, markdown, recipe
 
@@ -66,6 +67,8 @@ def command(**options: Any) -> int:
         raise UsageError(f"no recipe is written for {options['tool']}: {why}", "--for", hint)
     policy = chosen_policy(options)
     found = recipe(policy, options["tool"], ci=options["ci"], peak=options["peak"])
+    for name, why in found.never:
+        tell(f"never passes: {name}: {plain(why)}")
     page = markdown(found, [(one, describe(one)) for one in policy.objectives])
     if options["output"]:
         _write(Path(options["output"]), [*found.files, ("RECIPE.md", page)], force=options["force"])

@@ -10,10 +10,11 @@ from ..errors import PolicyError
 from ..model import Objective, Policy
 from ._commands import gate_command
 from ._files import FILES, ci_file, page, script
+from ._lengths import unmet
 from ._plan import Plan, plan
 from ._tools import OTHERS, TOOLS, Tool, proofs
 
-__all__ = ["FILES", "OTHERS", "SCRIPT", "TOOLS", "Recipe", "Tool", "markdown", "proofs", "recipe"]
+__all__ = ["FILES", "OTHERS", "SCRIPT", "TOOLS", "Recipe", "Tool", "client", "markdown", "proofs", "recipe"]
 
 SCRIPT = "bench.sh"
 
@@ -27,6 +28,7 @@ class Recipe(Struct, frozen=True):
     files: tuple[tuple[str, str], ...]  # (name, text): the script, then the CI file if one is asked for
     gate: str  # the `slo-gate check` that judges the results
     notes: tuple[str, ...]  # about the command
+    never: tuple[tuple[str, str], ...]  # what blocks and no benchmark with this tool can pass: id, and why
 
 
 def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int | None = None) -> Recipe:
@@ -40,13 +42,20 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
         others = ", ".join(name for name, one in TOOLS.items() if one.open_loop)
         message = f"asks for a request rate, and {tool.title} keeps a number of requests in flight instead"
         raise PolicyError(message, policy.path, f"choose one of {others}, or declare a concurrency")
-    text, notes = script(policy, tool, planned)
+    never = (*((one.id, one.text) for one in planned.never), *unmet(policy, tool, planned))
+    text, notes = script(policy, tool, planned, never)
     files = [(SCRIPT, text)]
     if ci is not None:
         files.append(ci_file(ci, policy, tool, text))
-    return Recipe(policy, tool, planned, tuple(files), gate_command(policy), notes)
+    return Recipe(policy, tool, planned, tuple(files), gate_command(policy), notes, never)
+
+
+def client(policy: Policy) -> str:
+    """The first tool of TOOLS with which all that blocks can pass, or that leaves the least open."""
+    able = [name for name, tool in TOOLS.items() if tool.open_loop or not plan(policy).open_loop]
+    return min(able, key=lambda name: len(recipe(policy, name).never))
 
 
 def markdown(recipe: Recipe, rules: Sequence[tuple[Objective, str]]) -> str:
     """The recipe as one page; `rules` are the policy's objectives, each with its rule in words."""
-    return page(recipe.policy, recipe.tool, recipe.plan, rules, recipe.files, recipe.notes)
+    return page(recipe.policy, recipe.tool, recipe.plan, rules, recipe.files, recipe.notes, recipe.never)

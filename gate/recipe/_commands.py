@@ -37,10 +37,10 @@ def gate_command(policy: Policy, *, ci: bool = False) -> str:
     return f"{words} {f'${{BASE_URL:+{baseline}}}' if ci else baseline}" if baseline else words
 
 
-def until_certain(policy: Policy) -> str:
-    """The `slo-gate run` on the same terms, which stops as soon as the verdict is certain."""
+def until_certain(policy: Policy, runs: int) -> str:
+    """The `slo-gate run` on the same terms, of at most so many runs, which stops as soon as it is certain."""
     once = "bash bench.sh once {load} {seed} {dir}"
-    servers, words = "URL=http://server:8000", ["slo-gate", "run", *_terms(policy)]
+    servers, words = "URL=http://server:8000", ["slo-gate", "run", *_terms(policy), "--runs", str(runs)]
     if compares(policy):  # a red is measured once more before it counts
         servers += " BASE_URL=http://base:8000"
         words += ["--baseline-command", f"{once} base", "--confirm"]

@@ -37,9 +37,14 @@ _VARIABLES = {
 }
 
 
-def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]]:
-    """`bench.sh` (warm-up, every load, every run, baseline and candidate in turn), and notes about it."""
-    lengths = command_lengths(tool.name, plan)
+def script(
+    policy: Policy, tool: Tool, plan: Plan, never: Sequence[tuple[str, str]]
+) -> tuple[str, tuple[str, ...]]:
+    """`bench.sh` (warm-up, every load, every run, baseline and candidate in turn), and notes about it.
+
+    `never` are the ids of what blocks and can never pass, and why.
+    """
+    lengths = command_lengths(tool, plan)
     notes = (*tool.notes, *lengths.notes)
     text = render(
         TEMPLATES / "bench.sh.j2",
@@ -48,6 +53,7 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         tool=tool,
         plan=plan,
         notes=(*plan.notes, *notes),
+        never=never,
         open_loop=plan.open_loop,
         inputs=lengths.inputs,
         outputs=lengths.outputs,
@@ -60,7 +66,7 @@ def script(policy: Policy, tool: Tool, plan: Plan) -> tuple[str, tuple[str, ...]
         lacking=FACTS - tool.writes,
         compares=commands.compares(policy),
         gate=markup(commands.gate_command(policy)),
-        until_certain=markup(commands.until_certain(policy)),
+        until_certain=markup(commands.until_certain(policy, plan.until_certain)),
         needs_baseline=commands.needs_baseline(policy),
         comment=lambda words: markup(plain(words)),
     )
@@ -95,6 +101,7 @@ def page(
     objectives: Sequence[tuple[Objective, str]],
     files: Sequence[tuple[str, str]],
     notes: Sequence[str],
+    never: Sequence[tuple[str, str]],
 ) -> str:
     """What is promised, how it is measured, how it is judged, as Markdown.
 
@@ -117,9 +124,10 @@ def page(
         percentiles={metric.upper(): [cell(metric, at) for at in PERCENTILES] for metric in REQUEST_METRICS},
         files=files,
         notes=(*plan.notes, *notes),
+        never=never,
         compares=commands.compares(policy),
         gate=commands.gate_command(policy),
-        until_certain=commands.until_certain(policy),
+        until_certain=commands.until_certain(policy, plan.until_certain),
         time=lambda seconds: units.show(seconds, units.SECONDS),
         sentence=lambda words: words[0].upper() + words[1:],
         verbatim=markup,

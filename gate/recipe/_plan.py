@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..advise.plan import Need, never
 from ..errors import PolicyError
-from ..model import Level, Load, Policy, TokenRule
+from ..model import Kind, Level, Load, Policy, TokenRule
 
 SWEEP = (0.25, 0.5, 1.0, 1.5)  # of the target: below it, at it, and where it must not fall off a cliff
 RUNS = 30  # at the target; with the t-correction a PASS of P99 then needs deff <= 22 at 300 requests a run
 SWEEP_RUNS = 5  # the fewest that count as clusters (gate.stats.MIN_RUNS)
 LEAST_REQUESTS = 100  # a run; fewer never decide
 SHORT_MIN, SHORT_PER_SLOT = 300, 10  # a run shorter than max(300, 10 x concurrency) has biased tails
+MOST_REQUESTS, MOST_RUNS = 100_000, 100  # of a run and of a side: what is not decided by them is named
+LOOKS = 5  # of `slo-gate run`, each at its own part of alpha
 OPEN_LOOP_SHARE, OPEN_LOOP_MIN = 0.05, 50  # what `warmup: auto` drops of an open loop
 
 
@@ -65,6 +69,8 @@ class Plan(Struct, frozen=True):
     input_tokens: Lengths
     output_tokens: Lengths
     notes: tuple[str, ...]
+    until_certain: int  # runs a side that can pass although `slo-gate run` looks at them several times
+    never: tuple[Need, ...]  # blocking objectives that no number of requests decides
 
     @property
     def target(self) -> Point:
@@ -94,16 +100,28 @@ def plan(policy: Policy, *, peak: int | None = None) -> Plan:
     runs = (
         max(said, SWEEP_RUNS * (not _demands(policy, "runs"))) if policy.profile and said else max(said, RUNS)
     )
+    each, fewest = _judged(policy, load), runs
+    if any(one.between and one.level is Level.BLOCK for one in policy.objectives):
+        runs = max(runs, SWEEP_RUNS)  # fewer at each load give no interval of a drop
+    runs, enough, hopeless = _sizes(policy, runs, each)
     shares = _shares(policy)
     # Of a small target several shares are one load, which is measured once: that of the target is its own.
     loads = {load.at(share): share for share in (*shares, 1.0)}
     points = [
-        Point(at, share, runs if share == 1.0 else min(runs, SWEEP_RUNS), _requests(policy, at))
+        Point(at, share, runs, _sent(policy, at, enough))
+        if share == 1.0
+        else Point(at, share, min(runs, SWEEP_RUNS), _sent(policy, at, _judged(policy, at)))
         for at, share in sorted(loads.items(), key=lambda item: item[1])
     ]
     inputs, outputs = _lengths(policy)
-    notes = (*_merged(load, shares), *_notes(policy, points, inputs, outputs))
-    return Plan(open_loop, tuple(points), inputs, outputs, notes)
+    notes = [*_merged(load, shares), *_notes(policy, points, inputs, outputs)]
+    if (runs, enough) != (fewest, each):
+        notes.append(
+            f"with {fewest} runs of {each:,} requests something that blocks could never pass (`slo-gate plan`"
+            f" says what): here are {runs} of {enough:,}, after warm-up"
+        )
+    certain = _until_certain(policy, runs, enough)
+    return Plan(open_loop, tuple(points), inputs, outputs, tuple(notes), certain, hopeless)
 
 
 def _target(policy: Policy, peak: int | None) -> Load:
@@ -127,7 +145,8 @@ def _shares(policy: Policy) -> tuple[float, ...]:
     declared = policy.workload.sweep
     if not declared and policy.profile is None:
         return SWEEP
-    return tuple(sorted({*declared, 1.0}))
+    asked = {share for one in policy.objectives if one.level is Level.BLOCK for share in one.between or ()}
+    return tuple(sorted({*declared, *asked, 1.0}))
 
 
 def _merged(target: Load, shares: Sequence[float]) -> Iterator[str]:
@@ -140,18 +159,58 @@ def _merged(target: Load, shares: Sequence[float]) -> Iterator[str]:
             yield f"{', '.join(same)} of the target are one load, {load}: it is measured once"
 
 
-def _requests(policy: Policy, load: Load) -> int:
-    """So many that the policy's minimum is left after the warm-up is dropped."""
+def _judged(policy: Policy, load: Load) -> int:
+    """The requests that a run leaves after warm-up: the policy's minimum, or what its load needs."""
     slots = load.concurrency or 0
     unbiased, said = max(SHORT_MIN, SHORT_PER_SLOT * slots), policy.evidence.requests_per_run_min or 0
     short = policy.profile and said and _demands(policy, "requests_per_run")
-    least = max(said, LEAST_REQUESTS if short else unbiased)
+    return max(said, LEAST_REQUESTS if short else unbiased)
+
+
+def _sent(policy: Policy, load: Load, least: int) -> int:
+    """So many that these are left after the warm-up is dropped."""
     drop = policy.evidence.warmup
     if drop != "auto":
         return least + int(drop)
-    if slots:
-        return least + 2 * slots  # the start-up burst and the ramp-down
+    if load.concurrency:
+        return least + 2 * load.concurrency  # the start-up burst and the ramp-down
     return max(least + OPEN_LOOP_MIN, math.ceil(least / (1 - OPEN_LOOP_SHARE)) + 1)
+
+
+def _sizes(policy: Policy, runs: int, each: int) -> tuple[int, int, tuple[Need, ...]]:
+    """Runs, and requests of each, with which whatever blocks can pass; and what no size decides."""
+    if not _never(policy, runs, each):
+        return runs, each, ()
+    hopeless = _never(policy, runs, MOST_REQUESTS)
+    if hopeless and runs < SWEEP_RUNS and (fewer := _never(policy, SWEEP_RUNS, MOST_REQUESTS)) != hopeless:
+        runs, hopeless = SWEEP_RUNS, fewer
+    low, high = each - 1, MOST_REQUESTS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _never(policy, runs, middle) == hopeless else (middle, high)
+    return runs, high, hopeless
+
+
+def _never(policy: Policy, runs: int, each: int, confidence: float | None = None) -> tuple[Need, ...]:
+    """What blocks and can never pass with that evidence: `plan` is asked."""
+    evidence = replace(
+        policy.evidence,
+        runs_min=runs,
+        requests_per_run_min=each,
+        confidence=confidence or policy.evidence.confidence,
+    )
+    return never(replace(policy, evidence=evidence))
+
+
+def _until_certain(policy: Policy, runs: int, each: int) -> int:
+    """The runs with which a session can pass, each of whose looks has its own part of alpha."""
+    compared = any(one.kind is Kind.REGRESSION for one in policy.objectives)
+    alpha = (1 - policy.evidence.confidence) / (LOOKS + compared)  # a red is confirmed in a look of its own
+    hopeless = {one.id for one in _never(policy, runs, each)}
+    for more in range(runs, max(runs, MOST_RUNS) + 1):
+        if {one.id for one in _never(policy, more, each, 1 - alpha)} <= hopeless:
+            return more
+    return runs
 
 
 def _demands(policy: Policy, size: str) -> bool:

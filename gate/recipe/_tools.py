@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import msgspec
+
+# How a tool draws lengths: uniform around the mean or below the longest, normal and cut off at one token,
+# normal and drawn again below it. Lengths that a tool is not told are those of its data set.
+Draws: TypeAlias = Literal["around", "below", "cut off", "again", "data set"]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +25,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     definition: str  # its TPOT and ITL
     differs: str  # from ours
     writes: frozenset[str]  # facts its files hold; bench.sh puts the others beside them
+    draws: Draws
     cannot_show: frozenset[str] = frozenset()  # metrics and rules that its files never decide, as in policies
     traps: tuple[str, ...]
     notes: tuple[str, ...] = ()  # about its command

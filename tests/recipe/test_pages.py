@@ -83,6 +83,13 @@ def test_the_table_of_tools_names_every_tool() -> None:
         assert ("open" in row.split("|")[2]) is tool.open_loop
 
 
+def test_what_can_never_pass_is_said_as_the_page_shows_it(slo_gate: Process) -> None:
+    (shown,) = [one for one in BLOCK.findall((DOCS / "recipes.md").read_text()) if "never passes" in one]
+    command, *lines = shown.strip("`").removeprefix("console").strip().splitlines()
+    done = slo_gate(*command.removeprefix("$ slo-gate ").removesuffix(" >bench.sh").split())
+    assert done.stderr.splitlines() == lines
+
+
 def test_the_sample_sizes_in_the_docs_are_those_of_the_binomial() -> None:
     from scipy.stats import norm, t
 

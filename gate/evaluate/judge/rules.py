@@ -5,6 +5,7 @@ A rule passes or is inconclusive (evidence); it never fails: a wrong benchmark p
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from ..prepare import Prepared
 
 LACKING = 0.01  # share of the completed requests of a run that may lack their length
 SAME_LEAST, LENGTHS_LEAST = 50, 10  # equal lists of prompt lengths this long and varied are no accident
+CHANCE = 3.0  # standard errors: lengths as declared miss their tolerance in 3 of 1,000 benchmarks at most
 VARIED = 10  # different prompts, or lengths: fewer are a loop
 _STREAMED = ("streaming-chat", "voice", "code-completion")
 
@@ -163,7 +165,11 @@ def _lacking(runs: Sequence[Prepared], column: str) -> str:
 
 
 def _lengths(policy: Policy, runs: Sequence[Prepared], *, column: str) -> Found:
-    """Mean (and spread, where declared) of the completed requests within the tolerance."""
+    """Mean (and spread, where declared) of the completed requests within the tolerance.
+
+    Lengths drawn as declared must not miss it by the draw: CHANCE standard errors join it in quadrature, at
+    most twice as large: s / sqrt(n) of a mean, s sqrt((m4 / s^4 - 1) / 4 n) of a spread (Cramer 1946, 27.4).
+    """
     want: TokenRule = getattr(policy.workload, column)
     cells = []
     for one in runs:
@@ -181,13 +187,21 @@ def _lengths(policy: Policy, runs: Sequence[Prepared], *, column: str) -> Found:
     what = "prompts" if column == "input_tokens" else "outputs"
     declared = f"{mean:.1f} tokens on average (stddev {spread:.1f}), declared is"
     benchmark = f"benchmark with {what} as declared"
-    if abs(mean - want.mean) > want.tolerance * want.mean:
+    error = CHANCE * (want.stddev or spread) / math.sqrt(lengths.size)
+    if abs(mean - want.mean) > _allowed(want.mean, want.tolerance, error):
         shorter = column == "output_tokens" and mean < want.mean
         but = " (shorter outputs make E2E look better than it is)" if shorter else ""
         return False, f"{what} have {declared} {want.mean:g}{but}; {benchmark}"
-    if want.stddev is not None and abs(spread - want.stddev) > want.tolerance * want.stddev:
+    fourth = float(np.mean((lengths - mean) ** 4)) / spread**4 if spread else 1.0
+    error *= math.sqrt(max(0.0, fourth - 1) / 4)
+    if want.stddev is not None and abs(spread - want.stddev) > _allowed(want.stddev, want.tolerance, error):
         return False, f"{what} have {declared} a stddev of {want.stddev:g}; {benchmark}"
     return True, seen
+
+
+def _allowed(value: float, tolerance: float, error: float) -> float:
+    """How far from its declared value a length may be: the tolerance, and what the draw makes of it."""
+    return math.hypot(tolerance * value, min(error, 2 * tolerance * value))
 
 
 _RULES: dict[str, Callable[[Policy, Sequence[Prepared]], Found]] = {
