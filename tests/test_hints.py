@@ -16,6 +16,7 @@ import pytest
 
 from gate.cli import COMMANDS, run
 from gate.cli.explain import entries
+from gate.cli.policy import command as policies
 from tests.conftest import ROOT
 
 GOOD = sorted((ROOT / "examples" / "chat" / "good").glob("c016_run0*"))
@@ -46,8 +47,35 @@ SITUATIONS = [
     "policy presets", "policy show", "policy validate broken.yaml", "policy diff old.yaml several.yaml",
     "whatif", "whatif results --preset chat", "compare old results", "compare old", "run",
     "run --preset chat", "synth results --format vllm", "schema", "comment --report none.json",
-    "completion",
+    "completion", "check mixed --preset chat", "check results --preset chat --baseline short.csv",
+    "check results --preset chat --ignore results", "check results --preset chat --json results/x.slo.json",
+    "inspect missing", "inspect mixed", "compare missing results", "compare short.csv results",
+    "plan missing --preset chat", "plan results -p none.yaml", "whatif missing --preset chat",
+    "whatif results -p none.yaml", "whatif results --preset chat --tpot 3", "recipe -p none.yaml --for vllm",
+    "recipe --preset chat --for vlm", "policy show -p none.yaml", "policy show --preset cht",
+    "policy show -p several.yaml --profile c", "policy validate none.yaml", "policy diff none.yaml old.yaml",
+    "policy diff old.yaml", "policy presets x", "init --from missing", "init --for caht", "tools vllm",
+    "comment --report report.json", "comment --report report.json --page x", "schema polcy", "schema report",
+    "run -p none.yaml -- true", "run -p load.yaml", "synth odd.txt --format vllm", "synth s --format vlm",
+    "completion bsh", "completion bash", "explain evidence", "check outage --preset chat --profile nightly",
+    "check results --preset chat -v", "check outage --preset chat --format github",
 ]  # fmt: skip
+NAMES = [*COMMANDS, *(f"policy {name}" for name in ("diff", "presets", "show", "validate"))]
+# A slip of the finger in each command, and an option that none has.
+SITUATIONS += [slip for name in NAMES for slip in (f"{name} --nope", f"{name}s", f"{name} --hlep")]
+# A policy that means nothing, in each way that a hand errs.
+MEANS_NOTHING = (
+    "version: 2", "slo: {ttft: {p99: 1s}}", "version: 1\nslo: {ttf: {p99: 1s}}",
+    "version: 1\nslo: {ttft: {p99: 1}}",
+    "version: 1\nslo: {ttft: {p99: -1s}}", "version: 1\nslo: {ttft: {p0: 1s}}", "version: 1\ngoodput: 99%",
+    "version: 1\ngoodput: {min: 99%}", "version: 1\nslo: {throughput: {min: 3 tok/s}}", "version: 1\nslo: [",
+    "version: 1\nslo: {ttft: {p99: 1s}}\nslo: {tpot: {p99: 1s}}",
+    "version: 1\nslo: {ttft: {p99: 1s}}\nundecided: no",
+    "version: 1\nslo: {ttft: {p99: 1s}}\nevidence: {warmup: some}", "version: 1\nslo: {ttft: {mean: 1s}}",
+    "version: 1\nslo: {ttft: {p99: 1s}}\ndefault_profile: pr", "version: 1\nregression: {ttft: {p99: 1s}}",
+    "version: 1\nslo: {ttft: {p99: 1s}}\nwaivers: [{objective: ttft.p99}]", "- 1", "version: 1",
+)  # fmt: skip
+SITUATIONS += [f"{name} policy{n}.yaml" for n in range(len(MEANS_NOTHING)) for name in ("check results -p",)]
 
 
 @pytest.fixture
@@ -68,9 +96,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     several = policy + "profiles: {a: {undecided: lean}, b: {undecided: allow}}\n"
     files = {"several": several, "broken": "version: 1\nslo: {undecided: lean}\nmin: 3\n", "empty": ""}
     files |= {"old": policy, "load": policy + "workload: {load: {concurrency: 16}}\n"}
+    files |= {f"policy{n}": text for n, text in enumerate(MEANS_NOTHING)}
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text)
+    (tmp_path / "mixed").mkdir()
+    for number in range(40):  # of two tools, some broken, some none
+        text = ("{", "hello\n", "[]", f"{head}\n0,0.1{number},1.1,50,4,\n")[number % 4]
+        (tmp_path / "mixed" / f"{number}.{('json', 'txt', 'json', 'csv')[number % 4]}").write_text(text)
     monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "tests" / "golden" / "emit" / "fail.json", "report.json")
     for name in ("GITHUB_ACTIONS", "GITLAB_CI", "GITHUB_TOKEN", "GITLAB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
@@ -149,6 +183,8 @@ def test_what_explain_says_as_a_command_works(folder: Path, capsys: pytest.Captu
 
 def test_every_command_is_tried_in_some_situation() -> None:
     assert {situation.partition(" ")[0] for situation in SITUATIONS} >= set(COMMANDS)
+    sub = {situation.split()[1] for situation in SITUATIONS if situation.startswith("policy ")}
+    assert sub >= set(policies.commands)
 
 
 def test_no_hint_names_a_page_that_pip_does_not_install(

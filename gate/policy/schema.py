@@ -20,7 +20,7 @@ _TOP = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "$id": "https://json.schemastore.org/slo-gate.json",
     "title": "slo-gate policy",
-    "description": f"{_ABOUT} Reference: docs/policy.md.",
+    "description": f"{_ABOUT} Reference: https://github.com/your-org/slo-gate/blob/main/docs/policy.md",
 }
 _TITLES = {
     **{name: name.upper() for name in ("slo", *METRICS)},
