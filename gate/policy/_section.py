@@ -34,7 +34,7 @@ class Section:
         else:
             what = "a mapping of keys" + (f" or {shape.word}" if shape.word else "")
             needed = next((key for key, kind in shape.keys.items() if kind.required), "")
-            shown = node.value if needed and not isinstance(node.value, list) else None
+            shown = node.value if needed and _fits(node, shape.keys[needed].type) else None
             hint = (
                 f"write {{{needed}: {shown}}}"
                 if shown is not None
@@ -54,7 +54,9 @@ class Section:
                 self._add(key, node, self.path(key))
         for key, kind in self.shape.keys.items():
             if kind.required and key not in entries:
-                self.problem(f'lacks the key "{key}"', f"add `{key}:`")
+                self.problem(
+                    f'lacks the key "{key}"', f"add `{key}: 1`" if key == "version" else f"add `{key}:`"
+                )
         if choice := self.shape.choice:
             named = [key for key in choice.keys if key in self._lines]
             if not named:
@@ -141,6 +143,14 @@ def _places(kind: Type, at: str, key: str) -> Iterator[str]:
         yield at
     for name, inner in kind.keys.items():
         yield from _places(inner.type, f"{at}.{name}".lstrip("."), key)
+
+
+def _fits(node: Node, kind: Scalar | Many | Shape) -> bool:
+    """Whether the value may stand under a key of this type: what a hint writes out must hold."""
+    try:
+        return isinstance(kind, Scalar) and kind.parse(node) is not None
+    except (ValueError, MisfitError):
+        return False
 
 
 def _value(node: Node, kind: Type, at: str, problems: Problems) -> Any:
