@@ -6,6 +6,8 @@ import importlib
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,7 +18,7 @@ import pytest
 from gate.cli import COMMANDS, cli
 from gate.errors import Exit
 from gate.readers import READERS
-from tests.conftest import ROOT, Process
+from tests.conftest import ROOT, Process, environment
 from tests.synth.test_docs import commands, shows
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -210,6 +212,25 @@ def test_no_machine_path_is_in_the_repository() -> None:
     pattern = re.compile(r"(?<![\w.])/(work|root|home)/")
     for path in [*PAGES, *ROOT.glob("gate/**/*.py"), *ROOT.glob("examples/*.*")]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path
+
+
+def test_the_demo_fits_on_a_screen_and_runs_what_the_picture_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    command = tmp_path / "slo-gate"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gate "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    done = subprocess.run(
+        ["bash", ROOT / "examples" / "demo.sh", command],
+        capture_output=True, encoding="utf-8", timeout=120, env=environment(),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) < 40  # and one of make, while it installs
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert shown == list(importlib.import_module("terminal").SESSION)
+    assert [line for line in lines if line.startswith("exit code")] == ["exit code: 0", "exit code: 1"]
 
 
 @pytest.mark.parametrize("build", [("good", 0), ("regressed", 1)])
