@@ -258,7 +258,7 @@ def claim(source: Source) -> Reader:
         raise fault
     if near := generic.near_columns(source):
         raise near
-    raise source.fail(_UNKNOWN[source.shape], hint=_CANDIDATES.format(", ".join(r.NAME for r in READERS)))
+    raise source.fail(_UNKNOWN[source.shape], hint=_CANDIDATES)
 
 
 _UNKNOWN = {
@@ -270,7 +270,7 @@ _UNKNOWN = {
     "text": "is text that no reader knows (a console log is not a result file)",
 }
 _CANDIDATES = (
-    "pass the file the tool saved, force a reader with --tool ({}), "
+    "pass the file the tool saved (`slo-gate tools` lists them), force a reader with --tool NAME, "
     "or write the generic format (`slo-gate tools generic`)"
 )
 

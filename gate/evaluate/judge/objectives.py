@@ -309,7 +309,7 @@ def _throughput(objective: Objective, setting: Setting) -> Check:
     facts: dict[str, object] = {"observed": mean, "observed_text": text, "n": len(rates)}
     if setting.policy.evidence.decide == "point":
         verdict = Verdict.PASS if mean >= objective.bound else Verdict.FAIL
-        return check(objective, verdict, f"{text}; point estimate, without an interval", **facts)
+        return check(objective, verdict, f"{text}. Compared without an interval (decide: point).", **facts)
     if len(rates) < CLUSTERS:
         why = f"{text} over {len(rates)} run{'s' * (len(rates) > 1)}; an interval needs five or more runs"
         return check(objective, Verdict.INCONCLUSIVE, why, cause="undecided", **facts)
