@@ -116,6 +116,7 @@ def test_counts_throughput_and_goodput_are_the_tools(request: pytest.FixtureRequ
     )
     start, end = (np.datetime64(told[key]) for key in ("start_time", "end_time"))
     assert run.duration_s == pytest.approx((end - start) / np.timedelta64(1, "s"), rel=1e-6)
+    assert run.date == str(start)[:10]
     slos = told["input_config"].get("slos")
     if slos:
         r = rows(run)
