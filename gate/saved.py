@@ -29,17 +29,14 @@ def load(data: bytes, path: str) -> AnyReport:
         raise InputError(f"not JSON: {error}", path, _HINT) from None
     _validate(document, path)
     if document["verdict"] == "error":
+        about = document.get("policy")
         return ErrorReport(
             document["exit_code"],
             document["headline"],
             **{name: document["error"][name] for name in ("message", "where", "hint")},
-            policy=_policy_name(document.get("policy")),
+            policy=PolicyName(*(about[name] for name in ("name", "path", "profile"))) if about else None,
         )
     return _report(document, path)
-
-
-def _policy_name(document: dict[str, Any] | None) -> PolicyName | None:
-    return PolicyName(document["name"], document["path"], document["profile"]) if document else None
 
 
 def _whole(text: str) -> int:
@@ -75,14 +72,14 @@ def _report(document: dict[str, Any], path: str) -> Report:
     import msgspec
 
     try:
-        known = _renamed(document)
-        return msgspec.convert(known, Report)
+        return msgspec.convert(_renamed(document), Report)
     except (msgspec.ValidationError, OverflowError, KeyError, TypeError) as error:
         raise InputError(f"not a report of slo-gate: {error}", path, _HINT) from None
 
 
 def _renamed(document: dict[str, Any]) -> dict[str, Any]:
     """The document with the names and shapes of `model`; keys that nobody knows fall away later."""
+    base, parts = document.get("baseline"), document.get("attribution")
     return {
         **document,
         "policy": {**document["policy"], "objectives": []},
@@ -90,8 +87,8 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
         "metrics": _metrics(document["metrics"]),
         "runs": [_shown(run) for run in document["runs"]],
         "loads": [_shown(load) for load in document["loads"]],
-        "baseline": _baseline(document.get("baseline")),
-        "attribution": _attribution(document.get("attribution")),
+        "baseline": base and {**base, "runs": [base["runs"]["baseline"], base["runs"]["candidate"]]},
+        "attribution": parts and {**parts, "ttft_parts": [_parts(one) for one in parts["ttft_parts"]]},
     }
 
 
@@ -109,14 +106,6 @@ def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
 def _stated(stats: dict[str, Any]) -> dict[str, Any] | None:
     own = stats["tool_reported"]
     return own and {name: value for name, value in own.items() if value is not None}
-
-
-def _baseline(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    return found and {**found, "runs": [found["runs"]["baseline"], found["runs"]["candidate"]]}
-
-
-def _attribution(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    return found and {**found, "ttft_parts": [_parts(one) for one in found["ttft_parts"]]}
 
 
 def _parts(one: dict[str, Any]) -> dict[str, Any]:

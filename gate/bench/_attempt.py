@@ -144,7 +144,8 @@ class Attempt:
         if end.code is None:
             return replace(one, problem=f"it did not end within {self.plan.timeout_s:g} s")
         if end.code:
-            return replace(one, problem=_how_it_ended(end.code))
+            why = f"it exited with {end.code}" if end.code > 0 else f"it was ended by signal {-end.code}"
+            return replace(one, problem=why)
         after = self._scrape(one, "after")
         if isinstance(after, str):
             return replace(one, problem=after)
@@ -169,10 +170,6 @@ class Attempt:
             return scrape(one.side.witness, path)
         except WitnessError as error:
             return f"{error.message} ({when} the run, {redacted([error.where])[0]})"
-
-
-def _how_it_ended(code: int) -> str:
-    return f"it exited with {code}" if code > 0 else f"it was ended by signal {-code}"
 
 
 def put_aside(folder: Path, name: str) -> None:

@@ -83,11 +83,13 @@ def scrape(url: str, path: Path) -> Scrape:
 
 def compare(before: Scrape, after: Scrape) -> Seen:
     """What happened in between."""
+    counters = (_FINISHED, _PREEMPTED, _HITS, _ASKED)
+    finished, preempted, hits, asked = (_change(before, after, names) for names in counters)
     return Seen(
         _restarted(before, after),
-        _whole(_change(before, after, _FINISHED)),
-        _whole(_change(before, after, _PREEMPTED)),
-        _share(_change(before, after, _HITS), _change(before, after, _ASKED)),
+        None if finished is None else round(finished),
+        None if preempted is None else round(preempted),
+        None if hits is None or not asked else round(min(hits / asked, 1.0), 4),
     )
 
 
@@ -113,14 +115,6 @@ def _change(before: Scrape, after: Scrape, names: tuple[str, ...]) -> float | No
         if known:
             return sum(after.values[series] - before.values.get(series, 0.0) for series in known)
     return None
-
-
-def _whole(number: float | None) -> int | None:
-    return None if number is None else round(number)
-
-
-def _share(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else round(min(part / whole, 1.0), 4)
 
 
 def notes(readings: Seen, completed: int, sent: int) -> list[str]:

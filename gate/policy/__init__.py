@@ -18,24 +18,9 @@ from ..model import Policy
 from . import _growth
 from ._build import build
 from ._problems import Problems, suggest
-from ._profiles import NONE as NO_PROFILE, alone, merged
+from ._profiles import NO_PROFILE as NO_PROFILE, alone, merged
 from ._tables import TOP
-from ._yaml import MAX_BYTES, plain, read
-
-__all__ = [
-    "MAX_BYTES",
-    "NO_PROFILE",
-    "PRESETS",
-    "content",
-    "document",
-    "find",
-    "growth",
-    "load",
-    "parse",
-    "preset",
-    "preset_text",
-    "versions",
-]
+from ._yaml import MAX_BYTES as MAX_BYTES, plain, read
 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
 _PRESETS_FOLDER = Path(__file__).parent.parent / "presets"

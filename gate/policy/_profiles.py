@@ -21,7 +21,7 @@ FIXED = (
     *("version", "name", "semantics", "waivers", "profiles", "default_profile"),
     *("goodput.request", "regression.required"),
 )
-NONE = "none"  # what --profile calls the policy without a profile
+NO_PROFILE = "none"  # what --profile calls the policy without a profile
 REMOVABLE = re.compile(r"evidence\.[^.]+|workload\.load\.sweep")
 MOST = 20
 _MAY = ("undecided", "workload", "slo", "goodput", "limits", "regression", "evidence")
@@ -58,8 +58,10 @@ def _check(name: str, profile: Node, base: Node, problems: Problems) -> None:
     if not re.fullmatch(grammar.PROFILE, name):
         hint = "use up to 50 letters, digits, dots, dashes and underscores"
         problems.add(profile.line, f'"{name}" is not a name for a profile', hint)
-    if name == NONE:
-        problems.add(profile.line, f'"{NONE}" stands for the policy without a profile', "choose another name")
+    if name == NO_PROFILE:
+        problems.add(
+            profile.line, f'"{NO_PROFILE}" stands for the policy without a profile', "choose another name"
+        )
     for path, node in walk(profile):
         if node.entries == {} or (node.value is None and not REMOVABLE.fullmatch(path)):
             where = f"{at}.{path}" if path else at

@@ -11,7 +11,7 @@ from .. import units
 from ..model import Kind, Level, Load, Objective, Policy, RequestBound, TokenRule, Waiver
 from . import _grammar as grammar
 from ._build import stem
-from ._profiles import NONE
+from ._profiles import NO_PROFILE
 
 Effect: TypeAlias = Literal["looser", "stricter", "different"]
 _WEIGHT = {Level.BLOCK: 2, Level.WARN: 1, Level.INFO: 0}
@@ -53,11 +53,11 @@ def diff(old: Mapping[str | None, Policy], new: Mapping[str | None, Policy]) -> 
 
 def _default(old: Mapping[str | None, Policy], new: Mapping[str | None, Policy]) -> Iterator[Difference]:
     """What judges where no profile is named, as far as it is another profile than before."""
-    was, now = (versions[None].default_profile or NONE for versions in (old, new))
+    was, now = (versions[None].default_profile or NO_PROFILE for versions in (old, new))
     if was == now:
         return
     before, after = (
-        versions.get(None if name == NONE else name) for versions, name in ((old, was), (new, now))
+        versions.get(None if name == NO_PROFILE else name) for versions, name in ((old, was), (new, now))
     )
     assert before
     assert after

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from . import _github, _gitlab, _joined
 from ._body import LINK, NO_PROFILE, NONE, SMALLER, Marker, compose, marker, marker_of, shorten
 from ._checks import CheckRun, create as create_check_run
-from ._http import RefusedError
-from ._nouns import Comment, Environment, Forge, Outcome, Place, Post, PublishError
+from ._http import Forge, RefusedError
+from ._nouns import Comment, Environment, Outcome, Place, Post, PublishError
 
 __all__ = [
     "LINK",

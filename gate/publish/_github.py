@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from ._http import Api, RefusedError
+from ._http import Api, Forge, RefusedError
 from ._nouns import Comment, Environment, Place, PublishError
 
 _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
@@ -34,10 +35,10 @@ def place(env: Environment, number: str, timeout_s: float) -> Place:
     event = _event(env)
     here = _job(env, event)
     if number != "auto":
-        return _with_number(here, int(number))
+        return replace(here, number=int(number))
     # What is posted is about a pull request's own commit: GITHUB_SHA is that of its merge with the base.
     here = replace(here, commit=_commit(event))
-    return _with_number(here, _number(event, here, timeout_s))
+    return replace(here, number=_number(event, here, timeout_s))
 
 
 def job(env: Environment) -> Place:
@@ -59,10 +60,6 @@ def _job(env: Environment, event: dict[str, Any]) -> Place:
     api = (env.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
     commit = _commit(event) or env.get("GITHUB_SHA", "")
     return Place(api, repository, 0, token, commit, _run_url(env, repository))
-
-
-def _with_number(here: Place, number: int) -> Place:
-    return replace(here, number=number)
 
 
 def _event(env: Environment) -> dict[str, Any]:
@@ -132,19 +129,17 @@ def path_of(repository: str) -> str:
     return quote(repository, safe="/")
 
 
-class GitHub:
+class GitHub(Forge):
     """The comments of one pull request (an issue, to this API)."""
 
     def __init__(self, here: Place, timeout_s: float) -> None:
-        self._api = api_of(here.api, here.token, timeout_s)
-        self._repository = f"/repos/{path_of(here.repository)}"
-        self._number = here.number
-        self._login: str | None = None
+        issues = f"/repos/{path_of(here.repository)}/issues"
+        api = api_of(here.api, here.token, timeout_s)
+        super().__init__(api, f"{issues}/{here.number}/comments", f"{issues}/comments")
 
     def comments(self) -> list[Comment]:
         """Of every page, oldest first."""
-        path = f"{self._repository}/issues/{self._number}/comments"
-        return [_comment(item) for item in self._api.pages(path)]
+        return [self.decoded(item) for item in self._api.pages(self._every)]
 
     def wrote(self, comment: Comment) -> bool:
         """A job's own token cannot ask who it is: there any bot's comment with the marker is ours.
@@ -152,43 +147,26 @@ class GitHub:
         A person's is only if the token is that person's; else a stranger could plant a marker, have
         the verdict written into a comment of theirs, and change it afterwards.
         """
-        return comment.bot or comment.author == self._me()
+        return comment.bot or comment.author == self._me
 
+    @cached_property
     def _me(self) -> str:
-        if self._login is None:
-            try:
-                answer, _ = self._api.call("GET", "/user")
-                self._login = str(_dig(answer, "login") or "")
-            except RefusedError:
-                self._login = ""
-        return self._login
+        try:
+            answer, _ = self._api.call("GET", "/user")
+        except RefusedError:
+            return ""
+        return str(_dig(answer, "login") or "")
 
-    def create(self, body: str) -> tuple[Comment, bool]:
-        """The new comment, and whether it took several attempts."""
-        path = f"{self._repository}/issues/{self._number}/comments"
-        answer, repeated = self._api.call("POST", path, {"body": body})
-        return _comment(answer), repeated
-
-    def update(self, comment: Comment, body: str) -> Comment:
-        """The comment as it is now."""
-        path = f"{self._repository}/issues/comments/{comment.id}"
-        answer, _ = self._api.call("PATCH", path, {"body": body})
-        return _comment(answer)
-
-    def delete(self, comment: Comment) -> None:
-        """Take it away."""
-        self._api.call("DELETE", f"{self._repository}/issues/comments/{comment.id}")
-
-
-def _comment(item: Any) -> Comment:
-    number = _dig(item, "id")
-    if not isinstance(number, int):
-        raise PublishError("the answer is not a comment", "", "check that the API address is GitHub's")
-    user = _dig(item, "user")
-    return Comment(
-        number,
-        str(_dig(item, "body") or ""),
-        str(_dig(user, "login") or ""),
-        _dig(user, "type") == "Bot",
-        str(_dig(item, "html_url") or ""),
-    )
+    def decoded(self, item: Any) -> Comment:
+        """A comment of an issue."""
+        number = _dig(item, "id")
+        if not isinstance(number, int):
+            raise PublishError("the answer is not a comment", "", "check that the API address is GitHub's")
+        user = _dig(item, "user")
+        return Comment(
+            number,
+            str(_dig(item, "body") or ""),
+            str(_dig(user, "login") or ""),
+            _dig(user, "type") == "Bot",
+            str(_dig(item, "html_url") or ""),
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from ._http import Api
+from ._http import Api, Forge
 from ._nouns import Comment, Environment, Place, PublishError
 
 _TOKEN = "make a project access token with the scope api, and a masked CI/CD variable GITLAB_TOKEN of it"
@@ -34,43 +35,33 @@ def place(env: Environment, number: str) -> Place:
     return Place(api.rstrip("/"), project, int(iid), token, commit, run_url)
 
 
-class GitLab:
+class GitLab(Forge):
     """The notes of one merge request."""
 
+    changes = "PUT"
+
     def __init__(self, here: Place, timeout_s: float) -> None:
-        self._api = Api(here.api, here.token, {}, timeout_s, _DENIED)
-        self._notes = f"/projects/{quote(here.repository, safe='')}/merge_requests/{here.number}/notes"
-        self._me: str | None = None
+        notes = f"/projects/{quote(here.repository, safe='')}/merge_requests/{here.number}/notes"
+        super().__init__(Api(here.api, here.token, {}, timeout_s, _DENIED), notes, notes)
 
     def comments(self) -> list[Comment]:
-        """Of every page, oldest first, without the system's own."""
-        items = self._api.pages(self._notes, sort="asc", order_by="created_at")
-        return [_comment(item) for item in items if not item.get("system")]
+        """Without the system's own."""
+        items = self._api.pages(self._every, sort="asc", order_by="created_at")
+        return [self.decoded(item) for item in items if not item.get("system")]
 
     def wrote(self, comment: Comment) -> bool:
         """By the user the token belongs to: a project access token has one of its own."""
-        if self._me is None:
-            answer, _ = self._api.call("GET", "/user")
-            self._me = str(answer.get("username") or "") if isinstance(answer, dict) else ""
         return comment.author == self._me
 
-    def create(self, body: str) -> tuple[Comment, bool]:
-        """The new note, and whether it took several attempts."""
-        answer, repeated = self._api.call("POST", self._notes, {"body": body})
-        return _comment(answer), repeated
+    @cached_property
+    def _me(self) -> str:
+        answer, _ = self._api.call("GET", "/user")
+        return str(answer.get("username") or "") if isinstance(answer, dict) else ""
 
-    def update(self, comment: Comment, body: str) -> Comment:
-        """The note as it is now."""
-        answer, _ = self._api.call("PUT", f"{self._notes}/{comment.id}", {"body": body})
-        return _comment(answer)
-
-    def delete(self, comment: Comment) -> None:
-        """Take it away."""
-        self._api.call("DELETE", f"{self._notes}/{comment.id}")
-
-
-def _comment(item: Any) -> Comment:
-    if not isinstance(item, dict) or not isinstance(item.get("id"), int):
-        raise PublishError("the answer is not a note", "", "check that the API address is GitLab's")
-    author = item.get("author") or {}
-    return Comment(item["id"], str(item.get("body") or ""), str(author.get("username") or ""), False, "")
+    def decoded(self, item: Any) -> Comment:
+        """A note."""
+        if not isinstance(item, dict) or not isinstance(item.get("id"), int):
+            raise PublishError("the answer is not a note", "", "check that the API address is GitLab's")
+        author = item.get("author") or {}
+        name = str(author.get("username") or "")
+        return Comment(item["id"], str(item.get("body") or ""), name, False, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from urllib3.util import Retry
 
 from .. import __version__
 from ..units import printable
-from ._nouns import PublishError
+from ._nouns import Comment, PublishError
 
 LONGEST_WAIT_S = 60  # a Retry-After above it is not waited for: a CI job is billed by the minute
 PAGES = 100  # of 100 comments each
@@ -92,6 +93,42 @@ class Api:
         if response.status >= 400:
             raise _refusal(response, method, url, self._denied)
         return response
+
+
+class Forge(ABC):
+    """The comments of one place, made, changed and taken away by one API."""
+
+    changes = "PATCH"  # the method that changes a comment
+
+    def __init__(self, api: Api, every: str, each: str) -> None:
+        """`every` and `each` are the paths of all comments and above those of one."""
+        self._api, self._every, self._each = api, every, each
+
+    @abstractmethod
+    def comments(self) -> list[Comment]:
+        """Of every page, oldest first."""
+
+    @abstractmethod
+    def wrote(self, comment: Comment) -> bool:
+        """Whether the holder of the token did."""
+
+    @abstractmethod
+    def decoded(self, item: Any) -> Comment:
+        """A comment as the API gives it. Raises PublishError."""
+
+    def create(self, body: str) -> tuple[Comment, bool]:
+        """The new comment, and whether it took several attempts."""
+        answer, repeated = self._api.call("POST", self._every, {"body": body})
+        return self.decoded(answer), repeated
+
+    def update(self, comment: Comment, body: str) -> Comment:
+        """The comment as it is now."""
+        answer, _ = self._api.call(self.changes, f"{self._each}/{comment.id}", {"body": body})
+        return self.decoded(answer)
+
+    def delete(self, comment: Comment) -> None:
+        """Take it away."""
+        self._api.call("DELETE", f"{self._each}/{comment.id}")
 
 
 def _pool(base: str, timeout_s: float) -> PoolManager:

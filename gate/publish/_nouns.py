@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -58,16 +57,6 @@ class Outcome(Struct, frozen=True):
 
     action: str  # created, updated, unchanged or skipped
     url: str = ""
-
-
-class Forge(Protocol):
-    """The comments of one Place."""
-
-    def comments(self) -> list[Comment]: ...  # every page, oldest first
-    def wrote(self, comment: Comment) -> bool: ...  # by the holder of the token
-    def create(self, body: str) -> tuple[Comment, bool]: ...  # and whether it took several attempts
-    def update(self, comment: Comment, body: str) -> Comment: ...
-    def delete(self, comment: Comment) -> None: ...
 
 
 Environment = Mapping[str, str]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from ..model import Load
+from .stored import Stored
 
 _MOST = 1e12  # requests/s
 
@@ -18,3 +21,14 @@ def load(*, rate: float | None = None, slots: float | None = None) -> Load | Non
     if cap is not None:
         return Load(concurrency=cap)
     return Load(burst=True) if rate == float("inf") else None
+
+
+def stated(
+    source: Stored, at: str, hint: str, *, rate: float | None = None, slots: float | None = None
+) -> Load | None:
+    """The same of what a file states. Raises InputError for a rate or slots that send nothing."""
+    if rate is not None and not (rate > 0 and isfinite(rate)):
+        raise source.fail(f"a rate of {rate:g} req/s sends nothing", at, hint)
+    if slots is not None and slots <= 0:
+        raise source.fail(f"a concurrency of {slots:g} sends nothing", at, hint)
+    return load(rate=rate, slots=slots)

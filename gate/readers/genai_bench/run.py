@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ...model import Load, Summary
-from .. import kinds, tables
+from .. import kinds, loads, tables
 from ..ladders import ladder
 from ..source import Doc, Source
 from ..told import Counted, Told
@@ -150,13 +150,9 @@ def _asked(totals: _Aggregated, about: Doc, duration_s: float | None) -> tuple[i
 def _load(source: Source, totals: _Aggregated) -> Load | None:
     """A batch size changes what a request holds: as many are in flight as is stated beside it."""
     if totals.iteration_type == "request_rate":
-        rate = totals.request_rate
-        return Load(request_rate=rate) if rate is not None and rate > 0 else None
-    users = totals.num_concurrency
-    if users is not None and users <= 0:
-        why = f"a concurrency of {users} sends nothing"
-        raise source.fail(why, "$.aggregated_metrics.num_concurrency", _AGAIN)
-    return Load(concurrency=users) if users else None
+        return loads.load(rate=totals.request_rate)
+    at = "$.aggregated_metrics.num_concurrency"
+    return loads.stated(source, at, _AGAIN, slots=totals.num_concurrency)
 
 
 def _stated(totals: _Aggregated, per_second: float) -> Mapping[str, Summary]:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from ...model import Aggregate, Counts, Doubt, Load, Status, Summary, Why
-from .. import clocks, kinds, tables
+from .. import clocks, kinds, loads, tables
 from ..ladders import ladder
 from ..source import Source
 from ..stages import at, number, text, whole
@@ -81,13 +81,10 @@ def _load(source: Source, strategy: Any, where: str) -> Load | None:
     kind, rate = at(strategy, "type_"), number(at(strategy, "rate"))
     streams, cap = whole(at(strategy, "streams")), whole(at(strategy, "max_concurrency"))
     if kind in _OPEN and rate is not None:
-        if not 0 < rate < np.inf:
-            raise source.fail(f"a rate of {rate:g} req/s sends nothing", f"{where}.config.strategy", _AGAIN)
-        return Load(request_rate=rate, cap=cap)
+        return loads.stated(source, f"{where}.config.strategy", _AGAIN, rate=rate, slots=cap or None)
     if kind == "throughput":
-        return Load(concurrency=cap) if cap else Load(burst=True)
-    users = 1 if kind == "synchronous" else streams if kind == "concurrent" else None
-    return Load(concurrency=users) if users else None
+        return loads.load(rate=np.inf, slots=cap)
+    return loads.load(slots=1 if kind == "synchronous" else streams if kind == "concurrent" else None)
 
 
 def _of_rows(benchmark: Benchmark) -> tuple[dict[str, Any], Totals, Totals]:

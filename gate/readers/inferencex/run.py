@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ...model import METRICS, Aggregate, Counts, Doubt, Load, Why
+from ...model import METRICS, Aggregate, Counts, Doubt, Why
 from .. import bench_serving as _bench
+from ..loads import load
 from ..source import Doc, Source
 from ..told import Told
 from . import NAME, ROW
@@ -93,7 +94,7 @@ def _fixed(doc: Doc) -> Told:
         retries=0,
         model=doc.text("model"),
         hardware=_hardware(doc),
-        load=_load(doc),
+        load=load(slots=doc.count("conc")),
         stated=_bench.without_zeros(_bench.summaries(named, 1)),
         method=_bench.METHOD,
         doubts=(
@@ -122,7 +123,7 @@ def _agentic(doc: Doc) -> Told:
         model=doc.text("model"),
         hardware=_hardware(doc),
         interaction="agent",
-        load=_load(doc),
+        load=load(slots=doc.count("conc")),
         duration_s=duration_s,
         output_tokens=rate * duration_s if rate is not None and duration_s else None,
         stated=_bench.without_zeros(stated),
@@ -173,11 +174,6 @@ def _flat(latency: Doc) -> Doc:
 
 
 # ---- around them --------------------------------------------------------------------------
-
-
-def _load(doc: Doc) -> Load | None:
-    concurrency = doc.count("conc")
-    return Load(concurrency=concurrency) if concurrency else None
 
 
 def _hardware(doc: Doc) -> str | None:

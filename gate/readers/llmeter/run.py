@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Aggregate, Counts, Doubt, Floats, Load, Summary, Why
+from ...model import Aggregate, Counts, Doubt, Floats, Summary, Why
 from .. import clocks, kinds, tables
 from ..ladders import ladder
+from ..loads import load
 from ..settle.case import EVERY
 from ..source import Doc, Source
 from ..told import Counted, Told
@@ -72,8 +73,21 @@ class _Facts(msgspec.Struct, frozen=True):
     endpoint: str  # class of the client
 
     @property
-    def load(self) -> Load | None:
-        return Load(concurrency=self.clients) if self.clients else None
+    def told(self) -> dict[str, Any]:
+        """As `Told` names it, of rows and of statistics alone."""
+        return {
+            "tool": TITLE,
+            "retries": self.retries,
+            "retries_with": _RETRIES_WITH,
+            "asked": self.asked,
+            "asked_with": "" if self.by_time else _ASKED_WITH,
+            "duration_s": self.duration_s,
+            "load": load(slots=self.clients),
+            "model": self.model,
+            "date": self.date,
+            "stream_with": _STREAM_WITH.format(self.endpoint),
+            "method": _METHOD,
+        }
 
 
 def decode(source: Source) -> Sequence[Told]:
@@ -153,27 +167,25 @@ def _told(rows: Sequence[_Row], facts: _Facts, stats: Doc | None) -> Told:
     marks = {"failed": np.array([bool(row.retries) for row in rows])} if repeated else {}
     partial = sum(row.error is not None and row.time_to_last_token is not None for row in rows)
     stated = _summaries(stats) if stats else {}
+    known = {
+        **facts.told,
+        "retries": 0 if retries else facts.retries,
+        "date": facts.date or clocks.day_of(min(row.request_time or "" for row in rows)),
+    }
     return Told(
+        **known,
         format="llmeter responses",
-        tool=TITLE,
         evidence=replace(table, ids=ids if len(ids) == len(rows) else None, doubted=marks),
-        retries=0 if retries else facts.retries,
-        retries_with=_RETRIES_WITH,
-        asked=facts.asked,
-        asked_with="" if facts.by_time else _ASKED_WITH,
         counted=_counted(stats) if stats else None,
         output_tokens=stats.number("total_output_tokens") if stats else None,
-        duration_s=facts.duration_s,
-        load=facts.load,
-        model=facts.model,
-        date=facts.date or clocks.day_of(min(row.request_time or "" for row in rows)),
         prompts=tables.different(row.input_prompt for row in rows),
-        stream_with=_STREAM_WITH.format(facts.endpoint),
         characters=_characters(rows),
         stated=stated,
-        method=_METHOD,
         definitions={"ttft": ttft},
-        messages=["" if row.error is None else _short(row.error) for row in rows],
+        messages=[
+            "" if row.error is None else " ".join(row.error.split())[:60] or "an error without a text"
+            for row in rows
+        ],
         doubts=(*repeated, *(Doubt(Why.DEFINITION, (of,), _AFTER_REASONING) for of in hidden)),
         notes=(
             *(doubt.why for doubt in repeated),
@@ -181,10 +193,6 @@ def _told(rows: Sequence[_Row], facts: _Facts, stats: Doc | None) -> Told:
             f"TTFT is {ttft.partition(': ')[2]}",
         ),
     )
-
-
-def _short(error: str) -> str:
-    return " ".join(error.split())[:60] or "an error without a text"
 
 
 def _characters(rows: Sequence[_Row]) -> Floats:
@@ -233,22 +241,12 @@ def _statistics(source: Source) -> Told:
     if reasoning is None and not facts.any_token:
         doubts.append(Doubt(Why.DEFINITION, ("tpot",), _REASONING_UNKNOWN))
     return Told(
+        **facts.told,
         format="llmeter statistics",
-        tool=TITLE,
         evidence=Aggregate({m: s for m, s in known.items() if s.percentiles}, "exclusive", settled_by=_ROWS),
-        retries=facts.retries,
-        retries_with=_RETRIES_WITH,
         counts=counts,
-        asked=facts.asked,
-        asked_with="" if facts.by_time else _ASKED_WITH,
         output_tokens=doc.number("total_output_tokens"),
-        duration_s=facts.duration_s,
-        load=facts.load,
-        model=facts.model,
-        date=facts.date,
-        stream_with=_STREAM_WITH.format(facts.endpoint),
         stated=stated,
-        method=_METHOD,
         definitions={"ttft": "time_to_first_token"},
         doubts=tuple(doubts),
     )

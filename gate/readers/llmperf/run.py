@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 
 from ... import units
-from ...model import Aggregate, Bools, Counts, Doubt, Load, Requests, Status, Summary, Why
+from ...model import Aggregate, Bools, Counts, Doubt, Requests, Status, Summary, Why
 from .. import kinds, tables
 from ..ladders import ladder
+from ..loads import load
 from ..source import Doc, Source
 from ..told import Counted, Told
 from . import KINDS, NAME, TITLE
@@ -99,7 +100,7 @@ def _told(doc: Doc, kind: str, evidence: Requests | Aggregate, busy_s: float | N
         hardware=doc.text("hardware"),
         session=doc.text("session"),
         model=doc.text("model"),
-        load=Load(concurrency=concurrency) if concurrency else None,
+        load=load(slots=concurrency),
         duration_s=duration_s,
         stream_with="use a streaming --llm-api",
         stated={metric: summary for metric, summary in stated.items() if not _is_unset(summary)},

@@ -11,6 +11,7 @@ import numpy as np
 from ...model import Floats, Load, Requests
 from .. import clocks, tables
 from ..kinds import kind_of
+from ..loads import load as load_of
 from ..source import Source
 from ..told import Told
 from . import COUNTS, KINDS, NAME, SECONDS, TITLE
@@ -148,7 +149,7 @@ def _clients(command: Mapping[str, str]) -> Load | None:
     """With several conversations a client, more requests are in flight than there are clients."""
     clients = _whole(command.get("p") or command.get("num-clients"))
     several = {"k", "max-active-conversations"} & command.keys()
-    return Load(concurrency=clients) if clients and not several else None
+    return None if several else load_of(slots=clients)
 
 
 def _whole(text: str | None) -> int | None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec.structs import replace
 
-from ...model import Counts, Doubt, Floats, Load, Requests, Status, Summary, Why
+from ...model import Counts, Doubt, Floats, Requests, Status, Summary, Why
 from .. import bench_serving as _bench, clocks, tables
+from ..loads import load
 from ..source import Doc, Source
 from ..told import Told
 from . import NAME
@@ -200,7 +201,6 @@ def _wrapped(doc: Doc) -> Told:
     stated = _bench.summaries(_bench.statistics(metrics, "_ms"), 1000)
     per_s, tokens_per_s = (metrics.number(k) for k in ("request_throughput", "output_token_throughput"))
     duration_s = completed / per_s if per_s and per_s > 0 and completed else None
-    concurrency = doc.count("conc")
     return Told(
         format="sglang summary (Together baseline)",
         evidence=_bench.aggregate(stated, completed, "the per-request file of the run"),
@@ -208,7 +208,7 @@ def _wrapped(doc: Doc) -> Told:
         counts=Counts(completed, completed, 0),
         model=doc.text("model"),
         hardware=_hardware(doc),
-        load=Load(concurrency=concurrency) if concurrency else None,
+        load=load(slots=doc.count("conc")),
         duration_s=duration_s,
         date=clocks.day_of(doc.text("ts")),
         output_tokens=tokens_per_s * duration_s if tokens_per_s and duration_s else None,
