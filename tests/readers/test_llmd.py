@@ -187,6 +187,30 @@ def test_what_guidellm_calls_tpot_is_not_judged() -> None:
     assert evidence(run).method == "inverted_cdf"
 
 
+@pytest.mark.parametrize("path", [GUIDELLM, VLLM, INFERENCEX, OLD], ids=lambda path: path.stem)
+@pytest.mark.parametrize("without", ["scenario", "load", "standardized"])
+def test_a_report_that_names_no_tool_proves_no_tpot_and_no_count(
+    tmp_path: Path, path: Path, without: str
+) -> None:
+    report = document(path)
+    if without == "scenario":
+        del report["scenario"]
+    elif without == "load":
+        del report["scenario"]["load"]
+    else:  # in v0.1 the name stands beside the settings
+        load = report["scenario"]["load"]
+        load.pop("standardized", None)
+        load.pop("name", None)
+    run = read(save(tmp_path, report))
+    for of in ("tpot", "itl", "attempted", "error_rate"):
+        assert run.doubt(of), of
+    assert any("does not name the tool" in doubt.why for doubt in run.doubts)
+
+
+def test_what_inference_perf_writes_itself_is_named_by_its_run() -> None:
+    assert not any("does not name the tool" in doubt.why for doubt in read(FAILURES).doubts)
+
+
 def test_failures_a_vllm_report_of_v0_1_lost_are_not_judged(tmp_path: Path) -> None:
     report = document(OLD)
     report["scenario"]["load"]["name"] = "vllm-benchmark"

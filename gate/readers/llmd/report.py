@@ -61,7 +61,7 @@ class Report(Struct, frozen=True):
     """Both generations in one shape."""
 
     version: str
-    tool: str
+    tool: str  # "" where nothing names it
     measured: Performance
     settings: Any  # the tool's own arguments or configuration
     stage: Any  # the part of them that says what this stage was to send, of inference-perf
@@ -97,7 +97,7 @@ def _first(source: Source, document: dict[str, Any], version: str) -> Report:
         "date": clocks.day(number(at(time, "start"))),
     }
     measured = _performance(source, document.get("metrics"), "metrics")
-    return Report(version, _text(at(asked, "name")) or NAME, measured, settings, stage, facts)
+    return Report(version, _text(at(asked, "name")) or "", measured, settings, stage, facts)
 
 
 def _second(source: Source, document: dict[str, Any], version: str) -> Report:
@@ -117,7 +117,9 @@ def _second(source: Source, document: dict[str, Any], version: str) -> Report:
     measured = _performance(source, at(document, *where), ".".join(where))
     settings = at(document, "scenario", "load", "native", "config")
     stage = _stage(settings, at(asked, "stage"))
-    return Report(version, _text(at(asked, "tool")) or NAME, measured, settings, stage, facts)
+    # inference-perf writes such reports itself, without a scenario: they are named by their run.
+    own = NAME if (_text(at(document, "run", "uid")) or "").startswith("inference-perf-") else ""
+    return Report(version, _text(at(asked, "tool")) or own, measured, settings, stage, facts)
 
 
 def _performance(source: Source, value: Any, where: str) -> Performance:

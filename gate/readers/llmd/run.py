@@ -33,6 +33,10 @@ _LOST = (
     " give vLLM's own file, or a v0.2 report"
 )
 _KINDS = "llm-d's report of AIPerf counts kinds of failure ({}), not failed requests: give AIPerf's own rows"
+_UNNAMED = (
+    "the report does not name the tool it was converted from, which decides what its counts and its TPOT"
+    " mean; keep its `scenario`, or give the tool's own file"
+)
 _UNSAID = "the report does not say how many requests failed; give the tool's own file"
 _ONE_MEAN = ("guidellm", "aiperf")  # their inter_token_latency has one value a request
 _NEVER_REPEAT = ("aiperf", "guidellm", "inferencemax", "vllm-benchmark")  # a request that failed
@@ -51,7 +55,10 @@ def decode(source: Source) -> Told:
     }
     _check_order(source, latencies)
     length = requests.output_length or Stat()
-    method, own = "inverted_cdf" if report.tool == "guidellm" else "linear", _OWN.format(report.tool)
+    method, own = (
+        "inverted_cdf" if report.tool == "guidellm" else "linear",
+        _OWN.format(report.tool or "the tool"),
+    )
     known = {metric: summary for metric, summary in latencies.items() if summary.percentiles}
     return Told(
         format=f"llm-d report {report.version}",
@@ -87,7 +94,8 @@ def _counts(source: Source, tool: str, requests: Requests) -> Counts:
 
 
 def _notes(report: Report, counts: Counts) -> Iterator[str]:
-    yield f"converted from {report.tool}: a report holds no per-request row and no goodput"
+    tool = report.tool or "a tool that it does not name"
+    yield f"converted from {tool}: a report holds no per-request row and no goodput"
     if counts.failed:
         yield f"{counts.failed} failed, as the report says"
     implied = (report.measured.request_rate or 0.0) * (report.facts["duration_s"] or 0.0)
@@ -125,6 +133,9 @@ def _loses_failures(report: Report) -> bool:
 
 
 def _doubts(report: Report, requests: Requests) -> Iterator[Doubt]:
+    if not report.tool:
+        yield Doubt(Why.DEFINITION, ("tpot", "itl"), _UNNAMED)
+        yield Doubt(Why.COUNTS_UNKNOWN, ("error_rate", "attempted"), _UNNAMED)
     if report.tool == "aiperf":
         if requests.failures:
             yield Doubt(Why.COUNTS_UNKNOWN, (*METRICS, "error_rate"), _KINDS.format(requests.failures))

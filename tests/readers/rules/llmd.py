@@ -134,7 +134,6 @@ KINDS = {
             "counts: not stated": whole(lambda report: measured(report)["requests"].pop("failures")),
         },
         CANNOT,
-        (Alone("name", "names the tool, which alone says that its settings hold what was to be sent"),),
     ),
     "report of vLLM": Form(
         write("typical/run_vllmfmt_br_v0_2.yaml"),
