@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..model import Floats
+from ..model import Bools, Floats
 
 _EPOCH = (1e9, 1e10)  # 2001 to 2286: else no Unix time
 _PAUSE_S = 0.9  # tools wait a second or more between stages
 _RARE_GAP = 10  # times the median gap between starts: an open loop seldom pauses so long
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
+
+
+def unset(readings: NDArray[Any]) -> Bools:
+    """Which readings no clock shows, 0 and less: a time that is computed from one is none."""
+    unset: Bools = ~(readings > 0)
+    return unset
 
 
 def span_s(start_s: Floats, end_s: Floats) -> float | None:

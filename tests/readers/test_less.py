@@ -13,6 +13,7 @@ becomes 0 or null. Left alone is
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import date
@@ -186,6 +187,26 @@ def worsen(data: st.DataObject, base: Base, folder: Path, kept: frozenset[str]) 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("less")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [base for base in BASES if base.broken == "zero time"],
+    ids=lambda base: f"{base.reader} {base.form}",
+)
+def test_a_clock_that_says_0_makes_no_time_of_a_zero(root: Path, base: Base) -> None:
+    """Every start of a run whose TTFT are 0 set to 0: what is computed from it is no measurement either."""
+    laid, unmet = laid_out(base, root)
+    folder = root / "now" / "r"
+    laid.write(folder)
+    for path in files(folder):
+        file = worsening.content(path)
+        for number, some in enumerate(worsening.cells(file.value, laid.kept) if file else ()):
+            starts = re.search("start|stamp|launch|issued", str(some[0][1]))
+            if file and starts and worsening.zero in worsening.operations(some[0]):
+                laid.write(folder)
+                worsening.put(file, worsening.changed(file, number, worsening.zero, laid.kept))
+                assert not (passed(folder, laid) or set()) & unmet, some[0][1]
 
 
 @given(data=st.data())

@@ -163,7 +163,7 @@ def _requests(
     start = np.array([answer.start_ns for answer in answers], np.int64)
     prompts = [a.usage.prompt_tokens if a.usage else None for a in answers]
     return tables.requests(
-        errors=np.array([bool(a.error) or not a.chunks_ns for a in answers], bool),
+        errors=np.array([bool(a.error) or not a.chunks_ns for a in answers], bool) | clocks.unset(start),
         ttft_s=np.array([answer.after_s(0) for answer in answers]) if streamed else None,
         e2e_s=np.array([answer.after_s(-1) for answer in answers]),
         output_tokens=tokens,

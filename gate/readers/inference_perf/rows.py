@@ -134,7 +134,7 @@ def _told(source: Source, rows: Sequence[_Row], config: Any, facts: dict[str, An
     infos = [row.info for row in rows if row.info is not None]
     is_counted = infos or np.isfinite(client).any()  # else the rows say nothing of tokens
     table = tables.requests(
-        errors=np.array([row.error is not None for row in rows], np.bool_),
+        errors=np.array([row.error is not None for row in rows], np.bool_) | clocks.unset(start),
         ttft_s=np.where(np.isnan(first), stated_ttft, first - start),
         e2e_s=end - start,
         output_tokens=np.where(usage > 0, usage, client) if is_counted else None,

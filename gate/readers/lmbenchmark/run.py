@@ -54,7 +54,7 @@ def _seconds(source: Source, cells: _Cells) -> Told:
     # An answer without visible content gets the whole time in both columns.
     empty = (ttft_s >= whole_s - _SAME_S) & (decode_s >= whole_s - _SAME_S)
     table = tables.requests(
-        errors=empty,
+        errors=empty | clocks.unset(start_s),
         ttft_s=ttft_s,
         e2e_s=ttft_s + decode_s,
         output_tokens=cells["generation_tokens"],

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ...model import Floats, Requests
-from .. import tables
+from .. import clocks, tables
 from ..source import BROKEN, Source
 
 _WHOLE = "run the benchmark again to its end, or copy the file whole"
@@ -42,7 +42,7 @@ class Session(msgspec.Struct, eq=False):
         at = np.array(list(self.issued.values()), dtype=np.int64)
         open_ended = "session.interrupted" in self.marks
         return tables.requests(
-            errors=np.array([uuid in self.errors for uuid in self.issued]),
+            errors=np.array([uuid in self.errors for uuid in self.issued]) | clocks.unset(at),
             ttft_s=self._since(self.first),
             e2e_s=self._since(self.complete),
             output_tokens=None,
