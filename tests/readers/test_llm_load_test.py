@@ -246,7 +246,7 @@ def test_a_file_cut_short_is_its_own_and_refused() -> None:
     [
         ({"results": []}, "holds no requests"),
         ({"summary": {"total_requests": 2}}, "contradicts itself: it counts 2 requests, and 1 have a row"),
-        ({"config": {"load_options": {"type": "rps", "rps": 0}}}, "a rate of 0.0 sends nothing"),
+        ({"config": {"load_options": {"type": "rps", "rps": 0}}}, "a rate of 0 req/s sends nothing"),
         ({"config": {"load_options": {"concurrency": 0}}}, "a concurrency of 0 sends nothing"),
         ({"results": [{"user_id": 1, "response_time": 1.0}]}, "missing required field"),
         ({"results": [row(output_tokens=-1)]}, "expected"),
