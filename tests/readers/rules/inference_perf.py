@@ -255,6 +255,9 @@ KINDS = {
             VALIDATED,
             Alone(REQUESTS, "shows what the stage file does not count", OF_ROWS),
             Alone(
+                "stage_*", "says how many requests there were, where config.yaml is gone too", ("lost rows",)
+            ),
+            Alone(
                 "config.yaml", "says how many requests were asked for", ("lost rows: by its configuration",)
             ),
         ),
