@@ -88,12 +88,13 @@ def statistics(doc: Doc, suffix: str) -> Named:
 
 
 def summaries(values: Named, per_second: float) -> dict[str, Summary]:
-    """The same in seconds. A metric of which all is 0 was not measured."""
+    """The same in seconds. A metric of which all is 0, mean, median and percentiles, was not measured."""
     found = {}
     for metric, some in values.items():
         points = {50.0: some["median"]} if "median" in some else {}
         points |= {float(name[1:]): value for name, value in some.items() if name[0] == "p"}
-        if any(some.values()):
+        is_whole = {"mean", "median"} <= some.keys() and len(points) > 1  # else what is missing may be no 0
+        if any(some.values()) or not is_whole:
             found[metric] = ladder(points.items(), per_second=per_second, mean=some.get("mean") or None)
     return found
 

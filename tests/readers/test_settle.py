@@ -11,7 +11,7 @@ import pytest
 from gate.errors import InputError
 from gate.evaluate import evaluate
 from gate.model import Aggregate, Counts, Evidence, Requests, Run, Summary, Verdict, Why
-from gate.readers import generic
+from gate.readers import bench_serving, generic
 from gate.readers.settle import refuse_repetitions, settle
 from gate.readers.source import Source
 from gate.readers.told import Told
@@ -119,3 +119,12 @@ def test_counts_settings_and_words_of_success_say_nothing_against_a_run(
 ) -> None:
     run = settled(tmp_path, STATISTICS, fields={"model": "m", key: value}, output_tokens=100.0 * N)
     assert passed(run) == ALL
+
+
+@pytest.mark.parametrize("left", [("median",), ("mean", "median"), ("median", "p99"), ("p99",), ("mean",)])
+def test_statistics_of_0_are_no_measure_only_where_all_are_there(left: tuple[str, ...]) -> None:
+    """What vLLM and its forks write of a metric they did not measure; a part of it is a value of 0."""
+    every = {"mean": 0.0, "median": 0.0, "p99": 0.0}
+    assert not bench_serving.summaries({"ttft": every}, 1000)
+    some = {name: every[name] for name in left}
+    assert "ttft" in bench_serving.summaries({"ttft": some}, 1000)
