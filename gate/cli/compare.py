@@ -72,7 +72,8 @@ def _text(found: Sequence[Comparison], notes: Sequence[str], *, moved: bool = Fa
         if number:
             yield ""
         load = str(one.load) if one.load is not None else "a load that is not stated"
-        yield f"{load}: {one.runs[1]} run{'s' * (one.runs[1] > 1)} against {one.runs[0]} of {one.name}, {_weight(one)}"
+        runs = f"{one.runs[1]} run{'s' * (one.runs[1] > 1)}"
+        yield f"{load}: {runs} against {one.runs[0]} of {one.name}, {_weight(one)}"
         shown = [change for change in one.changes if not moved or _said(change)]
         yield from _table(shown) if shown else ()
         if left := len(one.changes) - len(shown):
