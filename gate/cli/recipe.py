@@ -14,7 +14,18 @@ from ._shared import chosen_policy, columns, named, policy_options, save
 if TYPE_CHECKING:
     from ..recipe import Recipe
 
-_TOOLS = ("vllm", "sglang", "aiperf", "genai-perf", "llmperf", "guidellm", "inference-perf", "mlperf")
+_TOOLS = (
+    "vllm",
+    "sglang",
+    "aiperf",
+    "genai-perf",
+    "llmperf",
+    "guidellm",
+    "inference-perf",
+    "mlperf",
+    "evalscope",
+    "trtllm",
+)
 _OTHERS = ("genai-bench", "llmeter", "llm-load-test", "lmbenchmark")  # answered with why there is no recipe
 
 

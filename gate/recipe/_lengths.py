@@ -22,7 +22,7 @@ class Law(Struct, frozen=True):
 
     mean: int  # the longest length, to SGLang
     stddev: int
-    low: int  # three standard deviations below the mean
+    low: int  # three standard deviations below the mean; the shortest, where that is uniform
     high: int
 
 
@@ -39,10 +39,11 @@ class CommandLengths(Struct, frozen=True):
 def command_lengths(tool: Tool, plan: Plan) -> CommandLengths:
     """The lengths of a plan in the law of a tool."""
     wanted = plan.input_tokens, plan.output_tokens
-    if tool.draws == "around":
+    if tool.draws in ("around", "alike"):
         single = _nearest(_around, *wanted)
         ratios = (single, single)
-        if not all(_off(_around(one, single), one) <= CLOSE for one in wanted):
+        near = all(_off(_around(one, single), one) <= CLOSE for one in wanted)
+        if tool.draws == "around" and not near:
             ratios = _nearest(_around, wanted[0]), _nearest(_around, wanted[1])
         said, different = f"{ratios[0]:g}", ratios[0] != ratios[1]
         if different:
@@ -61,10 +62,14 @@ def command_lengths(tool: Tool, plan: Plan) -> CommandLengths:
         return CommandLengths(
             _law(wanted[0], longest), _law(wanted[1], longest), f"{ratio:g}", drawn, (note,)
         )
+    if tool.draws == "between":
+        first, second = _span(wanted[0]), _span(wanted[1])
+        between = _uniform(first.low, first.high), _uniform(second.low, second.high)
+        return CommandLengths(first, second, "", between, ("lengths are uniform between two whole numbers",))
     if tool.draws == "data set":
         return CommandLengths(_law(wanted[0]), _law(wanted[1]), "", None, ())
-    (first, prompts), (second, outputs) = (_bent(one, again=tool.draws == "again") for one in wanted)
-    return CommandLengths(first, second, "", (prompts, outputs), ())
+    (inputs, prompts), (answers, outputs) = (_bent(one, again=tool.draws == "again") for one in wanted)
+    return CommandLengths(inputs, answers, "", (prompts, outputs), ())
 
 
 def unmet(policy: Policy, tool: Tool, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -134,6 +139,13 @@ def _below(wanted: Lengths, ratio: float) -> Lengths:
     """Of SGLang: whole lengths on [longest x ratio, longest], where the longest is on its command line."""
     longest = max(1, round(2 * wanted.mean / (1 + ratio)))
     return _uniform(max(1, int(longest * ratio)), longest)
+
+
+def _span(wanted: Lengths) -> Law:
+    """Of evalscope: whole lengths on [low, high], as many of them as have the spread."""
+    number = max(1, round(math.sqrt(12 * wanted.stddev**2 + 1)))
+    low = max(1, round(wanted.mean - (number - 1) / 2))
+    return Law(round(wanted.mean), round(wanted.stddev), low, low + number - 1)
 
 
 def _uniform(low: int, high: int) -> Lengths:

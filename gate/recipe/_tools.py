@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-# How a tool draws lengths: uniform around the mean or below the longest, normal and cut off at one token,
-# normal and drawn again below it. Lengths that a tool is not told are those of its data set.
-Draws: TypeAlias = Literal["around", "below", "cut off", "again", "data set"]
+# How a tool draws lengths: uniform around the mean (alike: by one ratio for prompts and answers), below the
+# longest or between two, normal and cut off at one token, normal and drawn again below it. Lengths that a
+# tool is not told are those of its data set.
+Draws: TypeAlias = Literal["around", "alike", "below", "between", "cut off", "again", "data set"]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

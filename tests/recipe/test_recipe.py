@@ -44,7 +44,16 @@ profiles:
     evidence: {runs: {min: 2}, requests_per_run: {min: 100}}
 """
 OPEN = POLICY.replace("concurrency: 8", "request_rate: 12/s")
-PROGRAMS = ("vllm", "aiperf", "genai-perf", "guidellm", "inference-perf", "inference-endpoint", "python")
+PROGRAMS = (
+    "vllm",
+    "aiperf",
+    "genai-perf",
+    "guidellm",
+    "inference-perf",
+    "inference-endpoint",
+    "evalscope",
+    "python",
+)
 # Which recorded commands are a tool's, and what its own parser takes beyond them (tried once by hand with
 # the packages of these versions, which are too heavy for a test).
 RECORDED = {
@@ -56,6 +65,9 @@ RECORDED = {
     "guidellm": ("guidellm-*", {"--seed"}),
     "inference-perf": ("inference-perf-*", set()),
     "mlperf": ("mlperf-endpoints", {"--config"}),
+    # of `evalscope perf --help` 1.14.1, and of the parser of benchmark_serving.py at 0228a712
+    "evalscope": ("evalscope-*", {"--open-loop", "--rate", "--stream", "--name", "--no-timestamp"}),
+    "trtllm": ("vllm-*", {"--random-ids"}),
 }
 CLOSED_ONLY = {name for name, tool in TOOLS.items() if not tool.open_loop}
 Calls = Callable[..., list[list[str]]]
@@ -162,6 +174,8 @@ def keys(document: object) -> set[str]:
         ("guidellm", ["kind=json,path="]),
         ("inference-perf", ["per_request: true", "streaming: true"]),
         ("mlperf", ["report_dir"]),
+        ("evalscope", ["--stream", "--outputs-dir"]),
+        ("trtllm", ["--save-detailed", "e2el"]),
     ],
 )
 def test_every_request_is_written_down(tool: str, words: list[str], calls: Calls) -> None:
@@ -386,6 +400,20 @@ def test_vllm_draws_the_declared_lengths(calls: Calls) -> None:
         full = int(after(first, flag))
         # as vllm/benchmarks draws: integers on [full (1 - ratio), full (1 + ratio)]
         drawn = rng.integers(int(full * (1 - ratio)), int(np.ceil(full * (1 + ratio))) + 1, 200_000)
+        assert drawn.mean() == pytest.approx(mean, rel=0.01)
+        assert drawn.std() == pytest.approx(spread, rel=0.02)
+
+
+def test_evalscope_draws_the_declared_lengths(calls: Calls) -> None:
+    (first, *_) = calls(script("evalscope"))
+    at = first.index("--max-tokens")
+    prompts = [int(after(first, f"--{end}-prompt-length")) for end in ("min", "max")]
+    rng = np.random.default_rng(1)
+    for (low, high), mean, spread in (
+        (prompts, 800, 240),
+        ([int(word) for word in first[at + 1 : at + 3]], 150, 45),
+    ):
+        drawn = rng.integers(low, high + 1, 200_000)
         assert drawn.mean() == pytest.approx(mean, rel=0.01)
         assert drawn.std() == pytest.approx(spread, rel=0.02)
 
