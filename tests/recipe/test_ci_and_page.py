@@ -207,6 +207,7 @@ def test_the_page_says_how_the_tool_s_words_differ(tool: str) -> None:
     text = page(tool=tool)
     assert TOOLS[tool].definition in text
     assert TOOLS[tool].differs in text
+    assert f"an environment of its own, with Python {TOOLS[tool].python}" in text
     assert "Throughput and means never decide" in text
 
 
