@@ -18,8 +18,8 @@ _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 
 
 def unset(readings: NDArray[Any]) -> Bools:
-    """All readings of a clock that never left 0, else none: a time computed from it is none."""
-    return np.full(len(readings), not (readings > 0).any())
+    """All of several readings of a clock that never left 0, else none: a time computed from it is none."""
+    return np.full(len(readings), len(readings) > 1 and not (readings > 0).any())
 
 
 def span_s(start_s: Floats, end_s: Floats) -> float | None:

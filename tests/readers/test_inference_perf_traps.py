@@ -251,7 +251,7 @@ def test_rows_without_info_say_which_setting_keeps_it(tmp_path: Path) -> None:
 
 def test_computed_metrics_stand_in_for_info(tmp_path: Path) -> None:
     computed = {"time_to_first_token": 0.1, "output_tokens": 10, "input_tokens": 50}
-    run = one(written(tmp_path / REQUESTS, [row(1.0, info=..., computed_metrics=computed)]))
+    run = one(written(tmp_path / REQUESTS, [row(info=..., computed_metrics=computed)]))
     assert rows(run).tpot_s == pytest.approx([0.91 / 9])
     assert [doubt.code for doubt in run.doubts] == [Why.RETRIES_UNKNOWN, Why.NO_GAPS]  # both are in info
 
