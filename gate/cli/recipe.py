@@ -99,7 +99,11 @@ def _proofs() -> str:
         "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip()
         for row in (head, *rows)
     ]
-    lines += ["", "Model, version and hardware are written beside the results of all of them by bench.sh."]
+    legend = (
+        "Which rules their files prove: open loops, latencies, error_rate, and of the workload input_tokens, "
+        "output_tokens and prompts. bench.sh writes model, version and hardware beside the results."
+    )
+    lines += ["", *prose(legend, columns(), "", 0)]
     for name, why in OTHERS.items():
         lines += prose(f"no recipe for {name}: {why}", columns(), "", 2)
     return "\n".join(lines) + "\n"

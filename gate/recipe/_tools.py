@@ -43,11 +43,12 @@ OTHERS = {
     "lmbenchmark": "its chats have one answer length and a history that grows, not lengths with a spread",
 }
 RULES = ("ttft", "tpot", "e2e", "error_rate", "input_tokens", "output_tokens", "prompts")
+SHORT = {"error_rate": "errors", "input_tokens": "input", "output_tokens": "output"}  # eighty columns
 
 
 def proofs() -> list[list[str]]:
     """Which rules the files of each tool can prove, as cells under a head."""
-    head = ["client", "version", "open loop", *RULES]
+    head = ["client", "version", "open", *(SHORT.get(rule, rule) for rule in RULES)]
     rows = [
         [one.name, one.version, _yes(one.open_loop), *(_yes(rule not in one.cannot_show) for rule in RULES)]
         for one in TOOLS.values()
