@@ -54,7 +54,8 @@ class Client:
         path = os.pathsep.join([str(programs), str(known), os.environ["PATH"]])
         self.env = {**kept, "PATH": path, "TOKENIZER": str(tokenizer), "COLUMNS": "110"}
         self.env |= {"HF_HUB_OFFLINE": "1"}  # tokenizer and prompts are made here: no hub is asked
-        self.env |= {"no_proxy": "127.0.0.1", **CLIENTS[name].get("env", {})}
+        said = {"no_proxy": "127.0.0.1", **CLIENTS[name].get("env", {})}
+        self.env = {key: value for key, value in {**self.env, **said}.items() if value is not None}
 
     def shell(self, line: str, timeout: float = 1500, **env: str) -> subprocess.CompletedProcess[str]:
         """A line as a person would type it, in the folder of the recipe."""
@@ -107,9 +108,8 @@ def environment(folder: Path, python: str, *packages: list[str]) -> Path:
 
 
 def python_of(version: str) -> str:
-    """One that pyenv has, whose shims uv cannot ask; else what uv finds or fetches."""
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    """One beside this one, as pyenv has them, whose shims uv cannot ask; else what uv finds or fetches."""
+    found = sorted(Path(sys.base_prefix).parent.glob(f"{version}.*/bin/python"))
     return str(found[-1]) if found else version
 
 

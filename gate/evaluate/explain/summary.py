@@ -194,8 +194,7 @@ def beside(checks: Sequence[Check], metrics: Mapping[str, MetricStats | None]) -
         plain = one.id == f"{one.metric}.{one.statistic}" and re.fullmatch(r"p[\d.]+", one.statistic)
         if not plain or one.unit != units.SECONDS:
             return one
-        stats = metrics.get(f"{one.metric}_s")
-        completed = getattr(stats, one.statistic, None)
+        completed = getattr(metrics.get(f"{one.metric}_s"), one.statistic, None)
         return replace(
             one,
             of_bound=one.observed / one.bound if one.observed is not None and one.bound else None,
