@@ -178,7 +178,7 @@ def place(check: Check, report: Report) -> str:
     return plain(report.policy.path + line)
 
 
-def said(check: Check) -> str:
+def summary(check: Check) -> str:
     """The check in one line: what was seen against its rule."""
     return (
         plain(check.summary) or why(check) or "; ".join(filter(None, (expected(check), observation(check))))
@@ -212,7 +212,7 @@ def worth(check: Check) -> str:
 
 def detail(check: Check) -> str:
     """The check in one line, and whether it blocks."""
-    return f"({weight(check)}) {said(check)}" if weight(check) else said(check)
+    return f"({weight(check)}) {summary(check)}" if weight(check) else summary(check)
 
 
 def next_action(report: Report) -> str:
@@ -244,7 +244,7 @@ def unlike(report: Report) -> list[list[Check]]:
     groups: dict[tuple[str, str, bool], list[Check]] = {}
     for section in sections(report):
         for check in section.checks if section.title != "Passes" else ():
-            groups.setdefault((mark(check), said(check), check.blocks), []).append(check)
+            groups.setdefault((mark(check), summary(check), check.blocks), []).append(check)
     return list(groups.values())
 
 

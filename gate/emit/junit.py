@@ -116,13 +116,13 @@ def _case(check: Check, name: str, report: Report, dialect: str) -> Any:
 
 def _message(check: Check) -> str:
     """What was seen, on one line that a list can show; the body has the numbers and the statistics."""
-    reason = f.said(check)
+    reason = f.summary(check)
     return reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 4].rsplit(' ', 1)[0]} ..."
 
 
 def _body(check: Check, report: Report) -> str:
     facts = {**f.facts(check), "policy": f.place(check, report)}
-    said = [f.said(check)] if f.said(check) != f.why(check) else []
+    said = [f.summary(check)] if f.summary(check) != f.why(check) else []
     return "\n".join([*said, *(f"{name}: {text}" for name, text in facts.items() if text), f.why(check)])
 
 

@@ -84,7 +84,7 @@ def _short(report: Report, width: int) -> list[str]:
 def _one(alike: Sequence[Check], width: int) -> list[str]:
     """Checks that are no pass: their outcome, ids and one sentence, which may need a second line."""
     first = alike[0]
-    said, shown = f.said(first), NAMED if f.mark(first) != "SKIPPED" else 1
+    said, shown = f.summary(first), NAMED if f.mark(first) != "SKIPPED" else 1
     name = ", ".join(f.plain(check.id) for check in alike[:shown])
     name += f" and {len(alike) - shown} more" if len(alike) > shown else ""
     weight = "" if first.blocks or f.mark(first) != "INCONCLUSIVE" else " (does not block)"
@@ -179,7 +179,7 @@ def _blocks(checks: Sequence[Check], report: Report, width: int) -> list[str]:
     lines = []
     for check in checks:
         lines.append(f"  {f.mark(check)}  {f.plain(check.id)}  {f.place(check, report)}")
-        for name, fact in {"": f.said(check), **f.facts(check), "why": f.why(check)}.items():
+        for name, fact in {"": f.summary(check), **f.facts(check), "why": f.why(check)}.items():
             if fact:
                 lines += prose(fact, width, f"        {name:8}  ")
     return lines

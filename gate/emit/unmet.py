@@ -30,7 +30,7 @@ def unique_ids(checks: Sequence[Check]) -> list[str]:
 
 def sentence(check: Check) -> str:
     """What was seen against the rule, and what to do where more data is not all it takes."""
-    return f.said(check) + (f"; {f.plain(check.remedy)}" if check.remedy else "")
+    return f.summary(check) + (f"; {f.plain(check.remedy)}" if check.remedy else "")
 
 
 def stops(check: Check, report: Report) -> bool:

@@ -80,7 +80,7 @@ def evaluate(
     checks = validity.doubted(_coherent(policy, _by_percentile(policy, checks)), seen.doubts, policy)
     capacity, met = sweep.capacity(setting, lambda runs: _at_load(setting, runs, checks))
     checks = [with_burden(_waived(one, policy.waivers, today), policy) for one in checks]
-    checks = lines.told([with_range(one, setting) for one in checks], policy, chosen.runs, today)
+    checks = lines.summarised([with_range(one, setting) for one in checks], policy, chosen.runs, today)
     verdict = _verdict(checks)
     code = Exit.PASS if report_only else _exit(verdict, checks, fail_on)
     judged = _Judged(tuple(checks), verdict, code, capacity, met, compared)

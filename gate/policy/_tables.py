@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import units
 from ..model import METRICS, REQUEST_METRICS, Level
 from . import _grammar as grammar
-from ._types import Choice, Key, Many, Shape, Type, fixed, language, must, number, quantity, text, whole, word
+from ._types import Choice, Key, Many, Shape, Type, count, fixed, language, must, number, quantity, text, word
 
 # ---- values -------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ CONFIDENCE = quantity(units.SHARE, _CONFIDENCE, "%", "a confidence from 50% to 9
 POINTS = quantity(units.POINTS, _TO_100, "pt", "percentage points from 0pt to 100pt", "5pt")
 RATE = quantity(units.RATE, _ABOVE_0, "(req)?/s", "a rate above 0 in requests a second", "20/s")
 TOKEN_RATE = quantity(units.TOKEN_RATE, _ABOVE_0, "tok/s", "output tokens a second, above 0", "2000 tok/s")
-COUNT = whole(1)
+COUNT = count(1)
 TEXT = text(500)
 SHORT_TEXT = text(200)
 WHEN = language(grammar.when, maxLength=grammar.MAX_WHEN, pattern=grammar.WHEN)
@@ -172,7 +172,7 @@ EVIDENCE = Shape(
     requests_per_run=Key(_LEAST, "Fewest requests a run, after warm-up."),
     tool=Key(TOOL, "The benchmark tool."),
     prompts=Key(_stated(word("varied")), _PROMPTS),
-    warmup=Key(whole(0, "auto"), _WARMUP, 0),
+    warmup=Key(count(0, "auto"), _WARMUP, 0),
     attempted=Key(SHORT_TEXT, _ATTEMPTED),
     ignore=Key(Many(SHORT_TEXT, "be a list of 1 to 20 patterns", most=20, hint=_LIKE), _IGNORE),
 )

@@ -128,7 +128,7 @@ def quantity(unit: str, number: str, suffix: str, demand: str, example: str) -> 
     return Scalar(parse, {"description": about, **_text(grammar.MAX_QUANTITY, pattern)}, unit)
 
 
-def whole(least: int, word: str = "") -> Scalar:
+def count(least: int, word: str = "") -> Scalar:
     """A whole number of things, or a word for it."""
     schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": _MAX_COUNT}
 

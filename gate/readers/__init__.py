@@ -114,7 +114,7 @@ def _claimed(source: Source, skipped: dict[str, list[str]], *, several: bool) ->
     """The reader of a file; None for what slo-gate wrote itself, with a note. Raises InputError."""
     try:
         source.refuse_early()
-        if what := ours.what(source):
+        if what := ours.kind(source):
             _skip(source, what, skipped)
             return None
         return claim(source)

@@ -73,7 +73,7 @@ def read_baseline(
     reports = [source for source in sources if ours.REPORT.match(source.head)]
     results = [source for source in sources if source not in reports]
     runs, reported = _reported(reports, notes)
-    if runs and all(files.side_file(one) or ours.what(one) for one in results):
+    if runs and all(files.side_file(one) or ours.kind(one) for one in results):
         results = []  # a sidecar or a policy beside saved reports is no missing result
     if results:
         found = read(

@@ -133,7 +133,9 @@ def _count(source: Stored, value: float | None, at: str) -> int | None:
     return None if value is None else int(value)
 
 
-def told(stats: Stats, tags: Mapping[str, str], tool: str, word: str, settled_by: str, **more: Any) -> Told:
+def aggregate_run(
+    stats: Stats, tags: Mapping[str, str], tool: str, word: str, settled_by: str, **more: Any
+) -> Told:
     """A summary as a run of its own: `tags` of its latencies, the tool's word for it, and the richer file."""
     latencies, length = stats.latencies(tags), stats.get("output_sequence_length") or Stat()
     return Told(

@@ -22,7 +22,7 @@ _FINDING = {"check_name", "description", "fingerprint", "location", "severity"}
 _INSPECTION = {"judged", "unjudged", "definitions", "tool_reported"}
 
 
-def what(source: Source) -> str | None:
+def kind(source: Source) -> str | None:
     """What of slo-gate's own a file is, in a few words; None for anything else."""
     if source.shape == "text" and _POLICY.search(source.head) and source.yaml_keys & _RULES:
         return "a policy"

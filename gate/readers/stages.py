@@ -35,7 +35,7 @@ def text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def whole(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """The value as a number of requests or tokens, None where it is none."""
     known = number(value)
     return int(known) if known is not None and 0 <= known <= _MOST else None
@@ -65,7 +65,7 @@ def asked(stage: Any) -> int | None:
     rate, duration_s, requests = (number(at(stage, key)) for key in ("rate", "duration", "num_requests"))
     if requests is None and rate is not None and duration_s is not None:
         requests = rate * duration_s
-    return whole(requests) or None
+    return whole_number(requests) or None
 
 
 def load(stage: Any) -> Load | None:
@@ -77,4 +77,4 @@ def load(stage: Any) -> Load | None:
 def retries(config: Any) -> int | None:
     """How often a request that failed is repeated; None where there is no configuration of a load."""
     section = at(config, "load")
-    return whole(section.get("request_retries", 0)) if isinstance(section, dict) else None
+    return whole_number(section.get("request_retries", 0)) if isinstance(section, dict) else None

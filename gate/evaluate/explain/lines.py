@@ -20,7 +20,7 @@ LONGEST = 40  # characters of one
 UNJUDGED = "cannot be judged: "  # before a fact that several checks may share
 
 
-def told(checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], today: date) -> list[Check]:
+def summarised(checks: Sequence[Check], policy: Policy, runs: Sequence[Prepared], today: date) -> list[Check]:
     """The checks with their lines and remedies; a waiver is said with them, also one that has expired."""
     expired = {one.objective: one for one in policy.waivers if one.until < today}
     asked = {one.id: one for one in policy.objectives}

@@ -82,7 +82,7 @@ def facts(source: Source) -> Facts:
         measured = [phase for phase in measured if phase.name == folder.name] or measured
     skipped = stats.count("skipped_context_overflow_count")
     usage = stats.value("total_usage_completion_tokens")
-    told = nvidia.told(
+    told = nvidia.aggregate_run(
         stats,
         LATENCIES,
         NAME,

@@ -228,7 +228,7 @@ def _facts(source: Source) -> tuple[Told, nvidia.Stats]:
     stats, config, _, notes = nvidia.statement(source, {}, GenAIPerf)
     number = stats.count("request_count")
     streamed = _streamed(stats, config)
-    told = nvidia.told(
+    told = nvidia.aggregate_run(
         stats,
         _TAGS if streamed else {metric: tag for metric, tag in _TAGS.items() if metric != "ttft"},
         NAME,

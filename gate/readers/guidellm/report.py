@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, convert, json
 
 from ..source import BROKEN, Source
-from ..stages import at, number, whole
+from ..stages import at, number, whole_number
 from ..stored import WHOLE
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -132,14 +132,14 @@ class Benchmark(Struct):
     def made(self) -> Totals:
         """Requests made at all, warm-up among them."""
         block = at(self.scheduler_metrics, "requests_made")
-        return Totals(*(whole(at(block, name)) or 0 for name in Totals.__struct_fields__))
+        return Totals(*(whole_number(at(block, name)) or 0 for name in Totals.__struct_fields__))
 
     def asked(self, outside: int) -> int | None:
         """How many measured requests were to end the run, where only a number of them ended it."""
         ended = at(self.scheduler_state, "end_queuing_constraints") or at(self.config, "constraints")
         alone = at(ended, "max_requests") if isinstance(ended, dict) and len(ended) == 1 else None
         places = (("metadata", "max_requests"), ("metadata", "max_number"), ("args", "count"), ("max_num",))
-        limits = (whole(at(alone, *place)) for place in places)
+        limits = (whole_number(at(alone, *place)) for place in places)
         return next((limit - outside for limit in limits if limit), None)
 
 
@@ -205,6 +205,6 @@ def _strategy(row: Mapping[str, Any]) -> Any:
         key = {"concurrent": "streams", "throughput": "max_concurrency"}.get(kind, "rate")
         return {"type_": kind, key: number(figure)}
     runs = at(row.get("Run Info Profile"), "completed_strategies")
-    index = whole(row.get("Run Info Run Index")) or 0
+    index = whole_number(row.get("Run Info Run Index")) or 0
     known = runs[index] if isinstance(runs, list) and index < len(runs) else None
     return known if at(known, "type_") == kind else {"type_": kind}

@@ -13,7 +13,7 @@ from ...model import Aggregate, Counts, Doubt, Load, Status, Summary, Why
 from .. import clocks, kinds, loads, tables
 from ..ladders import ladder
 from ..source import Source
-from ..stages import at, number, text, whole
+from ..stages import at, number, text, whole_number
 from ..told import Counted, Told
 from . import CSV, KINDS, NAME, report
 from .report import Benchmark, Metrics, Stat, Totals
@@ -79,7 +79,7 @@ def decode(source: Source) -> Iterator[Told]:
 
 def _load(source: Source, strategy: Any, where: str) -> Load | None:
     kind, rate = at(strategy, "type_"), number(at(strategy, "rate"))
-    streams, cap = whole(at(strategy, "streams")), whole(at(strategy, "max_concurrency"))
+    streams, cap = whole_number(at(strategy, "streams")), whole_number(at(strategy, "max_concurrency"))
     if kind in _OPEN and rate is not None:
         return loads.stated(source, f"{where}.config.strategy", _AGAIN, rate=rate, slots=cap or None)
     if kind == "throughput":
@@ -98,7 +98,7 @@ def _of_rows(benchmark: Benchmark) -> tuple[dict[str, Any], Totals, Totals]:
     late_s = start_s - tables.column(row.info.timings.targeted_start for row in rows)
     is_open = at(benchmark.config, "strategy", "type_") in _OPEN  # only a rate makes a due time
     tokens = tables.column(row.output_tokens for row in rows)
-    usage = tables.column(whole(at(row.output_metrics, "total_tokens")) for row in rows)
+    usage = tables.column(whole_number(at(row.output_metrics, "total_tokens")) for row in rows)
     chunks = tables.column(row.info.timings.token_iterations for row in rows)
     window = (number(at(benchmark.scheduler_metrics, f"measure_{each}_time")) for each in ("start", "end"))
     begin, end = tables.column(window)  # NaN until 0.3, which has none

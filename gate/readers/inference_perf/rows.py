@@ -126,7 +126,7 @@ def _told(source: Source, rows: Sequence[_Row], config: Any, facts: dict[str, An
     times = [r.chunk_times or r.output_token_times or [] for r in responses]
     start, end = (tables.column(getattr(row, name) for row in rows) for name in ("start_time", "end_time"))
     first, last = (tables.column(each[place] if each else None for each in times) for place in (0, -1))
-    usage = tables.column(stages.whole(at(r.server_usage, "completion_tokens")) for r in responses)
+    usage = tables.column(stages.whole_number(at(r.server_usage, "completion_tokens")) for r in responses)
     counted = tables.column(r.output_tokens for r in responses)
     computed = tables.column(row.computed("output_tokens") for row in rows)
     client = np.where(np.isnan(counted), computed, counted)
@@ -172,7 +172,7 @@ def _told(source: Source, rows: Sequence[_Row], config: Any, facts: dict[str, An
 def _input_tokens(row: _Row) -> float | None:
     """As sent; of a failed request the file says 0, which is none."""
     info = row.info or _Info()
-    sent = stages.whole(at(info.request_metrics, "text", "input_tokens"))
+    sent = stages.whole_number(at(info.request_metrics, "text", "input_tokens"))
     return sent or info.input_tokens or row.computed("input_tokens") or None
 
 

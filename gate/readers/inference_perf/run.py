@@ -139,7 +139,7 @@ def stated_by(source: Source, report: Lifecycle, config: Any, index: int) -> dic
 
 def _goodput(report: Lifecycle, config: Any) -> str:
     stated, attempted = report.successes.goodput_metrics, report.attempted
-    good, of = (stages.whole(at(stated, name)) for name in ("good_requests", "total_requests"))
+    good, of = (stages.whole_number(at(stated, name)) for name in ("good_requests", "total_requests"))
     if good is None or not of:
         return ""
     bounds = at(config, "report", "goodput", "constraints")
@@ -169,18 +169,18 @@ def _aggregate(source: Source, kind: str) -> Told:
     if kind == "summary":
         facts = _of_summary(source, report, config, facts)
     known = {metric: summary for metric, summary in facts["stated"].items() if summary.percentiles}
-    total, done = stages.whole(at(report.load_summary, "count")), report.successes
+    total, done = stages.whole_number(at(report.load_summary, "count")), report.successes
     lengths = done.output_tokens or done.output_len or {}
     labels = report.failures.by_label or {}
     return Told(
         format=f"{NAME} {kind}",
         evidence=Aggregate(known, "linear", settled_by=_DETAIL),
-        retries=(stages.whole(report.retries.get("attempts")) or 1) if report.retries else 0,
+        retries=(stages.whole_number(report.retries.get("attempts")) or 1) if report.retries else 0,
         counts=Counts(report.attempted if total is None else total, done.count, report.failures.count),
         lengths=ladder(_points(lengths), mean=lengths.get("mean"), low=lengths.get("min")),
         stream_with=STREAM_WITH,
         doubts=(*facts.pop("doubts", ()), *_doubts(lengths, known)),
-        failures={kind: stages.whole(at(labels, kind, "count")) or 0 for kind in labels},
+        failures={kind: stages.whole_number(at(labels, kind, "count")) or 0 for kind in labels},
         notes=tuple(_notes(report)),
         **facts,
         **facts_of(source, config, index),
