@@ -32,6 +32,7 @@ ALLOWED = {
     # emit only for making foreign text inert in Markdown: one place does that
     "recipe": {"errors", "units", "model", "policy", "emit", "advise"},
     "saved": {"errors", "model", "_schemas"},
+    "history": {"disk", "errors", "units", "model", "saved", "readers"},
     "publish": {"errors", "units"},
     "bench": {"disk", "errors", "model", "readers"},
     "cli": {
@@ -47,6 +48,7 @@ ALLOWED = {
         "emit",
         "_schemas",
         "bench",
+        "history",
         "publish",
         "recipe",
         "saved",

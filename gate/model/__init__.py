@@ -7,6 +7,7 @@ A noun that stands in one of these modules is public.
 
 from gate.model.charts import *
 from gate.model.doubts import *
+from gate.model.history import *
 from gate.model.judged import *
 from gate.model.policy import *
 from gate.model.report import *

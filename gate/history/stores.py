@@ -1,0 +1,143 @@
+"""Where history is kept: one file a line, never changed once it is there.
+
+A file of its own for each line is what every back end can do without a lock: a folder, a branch of git and
+an object store alike. Two writers never write one file, and a writer that dies leaves no half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..errors import InputError
+from ..model import Acceptance, HistoryLine, SessionRecord
+from .lines import NAME, decode, encode, name_of
+from .records import why_left_out
+
+_NAMED = 5  # files that a note names
+
+
+class Store(Protocol):
+    """Lines by name. Raises InputError where it cannot be reached, read or written."""
+
+    name: str  # as the caller wrote it
+
+    def names(self) -> list[str]:
+        """The names of all files in it; none where the store is not there yet."""
+
+    def read(self, names: Sequence[str]) -> Iterable[tuple[str, bytes | str]]:
+        """The bytes of each file, or why it cannot be read; in any order."""
+
+    def write(self, lines: Mapping[str, bytes]) -> None:
+        """Keep these lines by these names. One that is there already stays as it is."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Forget these files."""
+
+
+class History(Struct, frozen=True):
+    """What a store holds, by time."""
+
+    records: tuple[SessionRecord, ...]
+    acceptances: tuple[Acceptance, ...]
+    notes: tuple[str, ...]  # what was not read and why, for people
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Ids of the records that somebody accepted."""
+        return frozenset(id_ for one in self.acceptances for id_ in one.sessions)
+
+    def why_left_out(self, record: SessionRecord) -> str:
+        """Why a session is left out of a baseline; empty where it is in it."""
+        return why_left_out(record, self.accepted)
+
+
+def open_store(name: str) -> Store:
+    """The store of that name: a folder, `git:BRANCH`, or a URL that fsspec knows. Raises UsageError."""
+    from .folder import Folder
+
+    return Folder(name)
+
+
+def load(store: Store) -> History:
+    """All that is in the store. Raises InputError where it cannot be read at all."""
+    names = sorted(store.names())
+    strange = [name for name in names if not NAME.fullmatch(name)]
+    damaged: list[str] = []
+    lines: list[HistoryLine] = []
+    for name, data in store.read([name for name in names if NAME.fullmatch(name)]):
+        try:
+            if isinstance(data, str):
+                raise ValueError(data)
+            line = decode(data)
+            if name_of(line) != name:
+                raise ValueError("its name is not that of what it says")
+            lines.append(line)
+        except ValueError as error:
+            damaged.append(f"{store.name}/{name} is damaged and left out: {error}")
+    lines.sort(key=lambda line: (line.time, line.id))
+    records, twice = _once(line for line in lines if isinstance(line, SessionRecord))
+    notes = [*_some(sorted(damaged), "damaged files"), *_not_ours(store, strange)]
+    if twice:
+        notes.append(
+            f"{store.name} holds {twice} records of reports that are in it already; each counts once"
+        )
+    acceptances = tuple(line for line in lines if isinstance(line, Acceptance))
+    return History(records, acceptances, tuple(notes))
+
+
+def _once(records: Iterable[SessionRecord]) -> tuple[tuple[SessionRecord, ...], int]:
+    """Records, of each report and commit the first; and how many others there are."""
+    found: dict[tuple[str, str], SessionRecord] = {}
+    twice = 0
+    for record in records:
+        first = found.setdefault((record.report_sha256, record.commit), record)
+        twice += first is not record
+    return tuple(found.values()), twice
+
+
+def _some(sentences: Sequence[str], what: str) -> Iterator[str]:
+    yield from sentences[:_NAMED]
+    if len(sentences) > _NAMED:
+        yield f"and {len(sentences) - _NAMED} more {what}"
+
+
+def _not_ours(store: Store, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        yield f"{store.name} holds {len(names)} files that are no history, not read: {shown}"
+
+
+def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:
+    """Keep lines that are not there yet; how many were new, and how many were there.
+
+    Raises InputError, before anything is written, for a record that says something else of a report than
+    the one that is there.
+    """
+    held = {(one.report_sha256, one.commit): one for one in load(store).records}
+    new: dict[str, bytes] = {}
+    there = 0
+    for line in lines:
+        if isinstance(line, SessionRecord):
+            key = (line.report_sha256, line.commit)
+            if known := held.get(key):
+                _same_facts(line, known, store)
+                there += 1
+                continue
+            held[key] = line
+        data = encode(line)
+        new[name_of(decode(data))] = data
+    store.write(new)
+    return len(new), there
+
+
+def _same_facts(record: SessionRecord, known: SessionRecord, store: Store) -> None:
+    facts = ("verdict", "exit_code", "policy", "objectives", "runs")
+    if other := [name for name in facts if getattr(record, name) != getattr(known, name)]:
+        raise InputError(
+            f"says something else of report {record.report_sha256[:12]} than the report: {', '.join(other)}",
+            f"{store.name}/{known.id[:12]}",
+            "look who wrote that record, and take its file away",
+        )
