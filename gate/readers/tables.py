@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 
 from ..model import Bools, Floats, Gaps, Requests, Status
 
@@ -138,16 +139,13 @@ def output_total(rows: Requests) -> float | None:
     return None if np.isnan(total) else total
 
 
-def failures(rows: Requests, messages: Iterable[str]) -> Counter[str]:
+def failures(rows: Requests, messages: Sequence[str] | NDArray[np.object_]) -> Counter[str]:
     """What the failed rows failed with.
 
     `messages` has one text a row; an empty one (a row the tool believes succeeded) is named so.
     """
-    return Counter(
-        _short(message)
-        for message, status in zip(messages, rows.status.tolist(), strict=True)
-        if status == Status.FAILED
-    )
+    failed = np.flatnonzero(rows.status == Status.FAILED).tolist()
+    return Counter(_short(messages[row]) for row in failed)
 
 
 def failure_kinds(kinds: Mapping[str, int]) -> tuple[str, ...]:

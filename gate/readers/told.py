@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from ..model import Counts, Doubt, Evidence, Floats, Load, Summary
 
@@ -74,7 +76,8 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     hides_failures: str = ""
     hidden_at_most: int | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)  # of metrics whose own differs in this file
-    messages: Sequence[str] = ()  # with rows: what each failed with, "" where it did not
+    # With rows: what each failed with, "" where it did not.
+    messages: Sequence[str] | NDArray[np.object_] = ()
     failures: Mapping[str, int] = field(default_factory=dict)  # without rows: the same -> how many
     doubts: tuple[Doubt, ...] = ()  # what only this format knows
     notes: tuple[str, ...] = ()

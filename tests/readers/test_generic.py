@@ -781,3 +781,15 @@ def test_any_rows_give_consistent_runs_or_an_input_error(
         held += counts.attempted + counts.cancelled + counts.warmup
         assert rows.gaps is None or len(rows.gaps.offsets) == len(rows) + 1
     assert held == len(changes)
+
+
+def test_a_list_that_holds_objects_only_later_in_the_file_still_tells_of_failures(tmp_path: Path) -> None:
+    rows = [row(steps=[1, 2], note="x" * 1000)] * 3000  # several megabytes, which are read one by one
+    with pytest.raises(InputError, match=r"steps\.status"):
+        read(jsonl(tmp_path, *rows, row(steps=[{"status": "failed"}])))
+
+
+def test_a_key_that_begins_far_down_is_read(tmp_path: Path) -> None:
+    rows = [row(note="x" * 1000)] * 3000
+    run = read(jsonl(tmp_path, *rows, row(error="503"), *rows, {"error": None, **row(ttft_s=None)}))
+    assert run.counts == Counts(attempted=6002, completed=6000, failed=2)

@@ -45,6 +45,7 @@ class Batch(Struct, frozen=True):
     size: int
     at: Callable[[int], str]
     nested: tuple[str, ...] = ()  # columns that hold objects
+    numbers: Mapping[str, Floats] = {}  # columns of NUMBERS whose every cell is one, NaN where there is none
 
 
 class Table(Struct, frozen=True, eq=False):
@@ -69,8 +70,13 @@ class Table(Struct, frozen=True, eq=False):
 def convert(source: Source, batch: Batch) -> Table:
     """The columns of some rows. Raises InputError for a cell that is not what its column holds."""
     columns: dict[str, Column] = {"error": np.full(batch.size, "", object)}
-    if "output_tokens" in batch.cells:  # empty in every row is a statement too: no token was made
+    if (
+        "output_tokens" in batch.cells or "output_tokens" in batch.numbers
+    ):  # empty in every row is a statement too: no token was made
         columns["output_tokens"] = np.full(batch.size, np.nan)
+    for name, numbers in batch.numbers.items():
+        if not np.isnan(numbers).all():
+            columns[name] = _plausible(source, name, numbers, batch)
     for name, cells in batch.cells.items():
         if name in KNOWN and cells.count(None) < batch.size:
             column = _column(source, name, cells, batch)
@@ -90,12 +96,14 @@ def convert(source: Source, batch: Batch) -> Table:
 
 def _column(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Column:
     if name in NUMBERS:
-        return _numbers(source, name, cells, batch)
+        return _plausible(source, name, _numbers(source, name, cells, batch), batch)
     if name in GAP_COLUMNS:
         return np.fromiter(_gaps(source, name, cells, batch), object, batch.size)
     if name in FLAGS:
         return _flags(source, name, cells, batch)
-    text = {"error": _error, "prompt": _hash}.get(name, _text)
+    if name == "error":
+        return _errors(cells)
+    text = _hash if name == "prompt" else _text
     if cells.count(cells[0]) == batch.size:  # the usual case: a constant
         return np.full(batch.size, text(cells[0]), object)
     return np.fromiter(map(text, cells), object, batch.size)
@@ -103,9 +111,13 @@ def _column(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Co
 
 def _numbers(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Floats:
     try:
-        column = np.array(cells, dtype=np.float64)
+        return np.array(cells, dtype=np.float64)
     except ValueError:  # an empty text, or one that is no number
-        column = np.array([_number(source, name, cell, batch, row) for row, cell in enumerate(cells)])
+        return np.array([_number(source, name, cell, batch, row) for row, cell in enumerate(cells)])
+
+
+def _plausible(source: Source, name: str, column: Floats, batch: Batch) -> Floats:
+    """The column as it is. Raises InputError for what nothing that is counted or timed can be."""
     if name in TOKENS and np.any(column < 0):
         row = int(np.argmax(column < 0))
         raise source.fail(f"{name} is {column[row]:g}: a count cannot be negative", batch.at(row))
@@ -159,6 +171,13 @@ def _text(cell: object) -> str:
 def _hash(cell: object) -> str:
     """Enough to tell prompts apart; the texts themselves would outgrow the columns."""
     return "" if cell is None else f"{hash(cell):x}"
+
+
+def _errors(cells: Sequence[Any]) -> Column:
+    column = np.full(len(cells), "", object)
+    for row in [row for row, cell in enumerate(cells) if cell]:  # most rows succeed
+        column[row] = _error(cells[row])
+    return column
 
 
 def _error(cell: object) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ...model import Floats
 from .. import telltales
 from ..source import BROKEN, Source
 from .cells import (
@@ -33,6 +34,8 @@ _KEYS = 5_000  # more are no columns, and no object in a cell
 _BATCH = 50_000  # CSV rows converted at a time
 _HEAD_ROWS = 200
 
+_MISSING = float("nan")  # this very one: the row does not have the key
+_HOLD_KEYS = {dict, list, msgspec.Raw}
 _Scalar = int | float | str | bool | None
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(NUMBERS, Number),
@@ -145,62 +148,97 @@ class _Schema:
 
     def _struct(self) -> msgspec.json.Decoder[Any]:
         names = {f"key_{number}": key for number, key in enumerate(self.seen)}
-        fields = [(field, self.seen[key], msgspec.UNSET) for field, key in names.items()]
-        kind = msgspec.defstruct("_Row", fields, rename=names, forbid_unknown_fields=True)
+        fields = [
+            (field, self.seen[key], _MISSING if self._is_number(key) else msgspec.UNSET)
+            for field, key in names.items()
+        ]
+        kind = msgspec.defstruct("_Row", fields, rename=names, forbid_unknown_fields=True, gc=False)
         return msgspec.json.Decoder(kind)
+
+    def _is_number(self, key: str) -> bool:
+        return self.renamed.get(key, key) in NUMBERS
 
     def batch(self, chunk: bytes, place: str, at: int = 0, before: int = 0) -> Batch:
         """The rows of some lines, from byte `at` of the file, behind so many rows.
 
         Raises InputError for a line that is broken or repeats a key.
         """
-        try:
-            rows = self.decoder.decode_lines(chunk)
-        except BROKEN:
-            self._learn(chunk)
+        for most in (0, _HEAD_ROWS, len(chunk)):  # the first rows nearly always have the keys of all
+            self._learn(chunk, most)
             try:
                 rows = self.decoder.decode_lines(chunk)
+                break
             except BROKEN:
-                rows = self.source.one_by_one(self.decoder, at, chunk, place)
-        return self._columns(rows, place, before, chunk)
+                pass
+        else:
+            rows = self.source.one_by_one(self.decoder, at, chunk, place)
+        return self._columns(rows, chunk, place, at, before)
 
-    def _learn(self, chunk: bytes) -> None:
-        """Add the keys of these rows, each with what it may hold."""
-        for text in chunk.split(b"\n"):
+    def _learn(self, chunk: bytes, most: int) -> None:
+        """Add the keys of the first of these rows, each with what it may hold."""
+        if not most:
+            return
+        for text in chunk.split(b"\n", most)[:most]:
+            try:
+                self.decoder.decode(text)
+                continue  # nothing new in it
+            except BROKEN:
+                pass
             try:
                 fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
             except (*BROKEN, UnicodeDecodeError):  # reported with its line where it is read
                 continue
             for key, raw in fields.items():
                 name = self.renamed.get(key, key)
-                if name != key and name in fields:
-                    why = f'a row has "{name}" and "{key}", which is said to be {name}'
-                    raise self.source.fail(why, hint="keep one of them, or map another column")
                 kind = self.ours[name] if name in self.ours else _kind(key, raw)
                 if self.seen.get(key, kind) is not kind:
                     kind = Any  # a scalar in one row, an object in another
                 self.seen[key] = kind
+        for theirs, name in self.renamed.items():
+            if theirs in self.seen and name in self.seen:
+                why = f'the file has "{name}" and "{theirs}", which is said to be {name}'
+                raise self.source.fail(why, hint="keep one of them, or map another column")
         if len(self.seen) > _KEYS:
             raise self.source.fail(f"has more than {_KEYS:,} different keys", hint="write one row a request")
         self.decoder = self._struct()
 
-    def _columns(self, rows: list[Any], place: str, before: int, chunk: bytes) -> Batch:
+    def _columns(self, rows: list[Any], chunk: bytes, place: str, at: int, before: int) -> Batch:
         cells: dict[str, list[Any]] = {}
+        numbers: dict[str, Floats] = {}
         nested = []
         keys = 0  # in all rows
         for number, (named, kind) in enumerate(self.seen.items()):
             key = self.renamed.get(named, named)
-            column = list(map(attrgetter(f"key_{number}"), rows))
-            unset = column.count(msgspec.UNSET)
+            get = attrgetter(f"key_{number}")
+            if key in NUMBERS:
+                found, unset = _numbers(rows, get)
+                keys += len(rows) - unset
+                if unset == len(rows):
+                    continue
+                if isinstance(found, list):
+                    cells[key] = found
+                else:
+                    numbers[key] = found
+                continue
+            column = list(map(get, rows))
+            kinds = set(map(type, column))
+            unset = column.count(msgspec.UNSET) if msgspec.UnsetType in kinds else 0
             keys += len(column) - unset
             if unset == len(column):
                 continue
-            if kind is Any or kind is msgspec.Raw:
+            if not kinds.isdisjoint(_HOLD_KEYS):
                 try:
-                    keys += sum(map(_keys_inside, column))
+                    inside = sum(map(_keys_inside, column))
                 except _Crowded:
                     why = f'"{named}" holds an object of more than {_KEYS:,} keys'
                     raise self.source.fail(why, hint="write one row a request") from None
+                if (
+                    inside and kind is msgspec.Raw and key not in self.ours
+                ):  # a list that held no objects so far
+                    self.seen[named] = Any
+                    self.decoder = self._struct()
+                    return self.batch(chunk, place, at, before)
+                keys += inside
             other = key not in self.ours and not telltales.tells(key)
             if kind is not msgspec.Raw and (not other or kind is Any):
                 cells[key] = [None if c is msgspec.UNSET else c for c in column] if unset else column
@@ -209,7 +247,7 @@ class _Schema:
         where = _place(self.source, place, before)
         if _keys(chunk) != keys:
             self._refuse_doubled(chunk, where)
-        return Batch(cells, len(rows), where, tuple(nested))
+        return Batch(cells, len(rows), where, tuple(nested), numbers)
 
     def _refuse_doubled(self, chunk: bytes, where: Callable[[int], str]) -> None:
         """Of a key that stands twice, JSON keeps the last: an error could hide behind it."""
@@ -252,7 +290,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _keys(text: bytes) -> int:
-    return text.count(b'":') - text.count(b'\\":')
+    return text.count(b'":') - (text.count(b'\\":') if b"\\" in text else 0)
+
+
+def _numbers(rows: list[Any], get: Callable[[Any], Any]) -> tuple[Floats | list[Any], int]:
+    """A column of numbers, NaN where a row has none, and how many rows do not have the key.
+
+    As cells where one is a text that is no number: where it stands is known further on.
+    """
+    try:
+        column = np.fromiter(map(get, rows), np.float64, len(rows))
+    except ValueError:
+        cells = list(map(get, rows))
+        unset = sum(cell is _MISSING for cell in cells)
+        return [None if cell is _MISSING else cell for cell in cells], unset
+    blank = np.flatnonzero(np.isnan(column)).tolist()
+    return column, sum(get(rows[row]) is _MISSING for row in blank)
 
 
 def _keys_inside(cell: object) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -83,8 +84,11 @@ def _in_base_units(source: Source, table: _cells.Table, columns: Sequence[str]) 
     named = {time: name for time in (*_cells.TIMES, "itl") if (name := _only(source, time, table))}
     gaps_s, times_s = table.columns.get(named.get("itl", "")), {}
     for time in named.keys() - {"itl"}:
-        column = table.columns[named[time]] / _cells.TIME_COLUMNS[named[time]][1]
-        times_s[time] = np.where(np.isfinite(column), column, np.nan)
+        column, per_s = table.columns[named[time]], _cells.TIME_COLUMNS[named[time]][1]
+        if per_s != 1:
+            column /= per_s  # in place: columns of many rows are there once
+        column[np.isinf(column)] = np.nan
+        times_s[time] = column
     if not times_s.keys() & {"ttft", "e2e"} and not _all_failed(table, columns):
         raise _no_latency(source, columns)
     definitions = {time: f"the column {name}" for time, name in named.items() if time not in ("start", "itl")}
@@ -222,37 +226,48 @@ def _refuse_hidden_failures(source: Source, table: _cells.Table, columns: Sequen
 # ---- one run ------------------------------------------------------------------------------
 
 
-def _groups(source: Source, table: _cells.Table) -> Iterator[tuple[str, Load | None, NDArray[np.int64]]]:
-    """(run, load, row numbers) of every run, in order of appearance."""
+_Picked: TypeAlias = "NDArray[np.int64] | slice"  # row numbers; a slice is every row, and costs no copy
+
+
+def _groups(source: Source, table: _cells.Table) -> Iterator[tuple[str, Load | None, _Picked]]:
+    """(run, load, rows) of every run, in order of appearance."""
     keys = [_key(source, name, table) for name in ("run", *_cells.LOADS)]
-    codes = np.stack([codes for _, codes in keys])
-    _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    apart = [codes for _, codes in keys if codes is not None]
+    if not apart:
+        run, concurrency, rate = (values[0] for values, _ in keys)
+        yield str(run), _load(source, concurrency, rate, partial(table.at, 0)), slice(None)
+        return
+    _, first, group = np.unique(np.stack(apart), axis=1, return_index=True, return_inverse=True)
     for number in np.argsort(first):
         picked = np.flatnonzero(group.reshape(-1) == number)
-        run, concurrency, rate = (values[codes[picked[0]]] for values, codes in keys)
+        run, concurrency, rate = (values[0 if codes is None else codes[picked[0]]] for values, codes in keys)
         yield str(run), _load(source, concurrency, rate, partial(table.at, int(picked[0]))), picked
 
 
-def _key(source: Source, name: str, table: _cells.Table) -> tuple[Sequence[str | float], NDArray[np.int64]]:
-    """The different values of a column that tells runs apart, and which one each row has.
+def _key(
+    source: Source, name: str, table: _cells.Table
+) -> tuple[Sequence[str | float], NDArray[np.int64] | None]:
+    """The different values of a column that tells runs apart, and which one each row has; None: the only one.
 
     A blank is filled where the file has one value; else nobody knows where the row belongs.
     """
-    column = table.columns.get(name, np.full(table.size, ""))
+    if name not in table.columns:
+        return [""], None
+    column = table.columns[name]
     column = column.astype(str) if column.dtype == object else column
     blank = np.isnan(column) if column.dtype == float else column == ""
     if blank.all():
-        return [""], np.zeros(table.size, dtype=np.int64)
+        return [""], None
     values, codes = np.unique(column[~blank], return_inverse=True)
-    if len(values) > 1 and blank.any():
+    if len(values) == 1:
+        return values.tolist(), None
+    if blank.any():
         raise source.fail(
             f"the row has no {name}, and others have {len(values)} different ones",
             table.at(int(np.argmax(blank))),
             f"write {name} into every row",
         )
-    every = np.zeros(table.size, dtype=np.int64)
-    every[~blank] = codes
-    return values.tolist(), every
+    return values.tolist(), codes
 
 
 def _load(source: Source, concurrency: str | float, rate: str | float, at: Callable[[], str]) -> Load | None:
@@ -264,9 +279,7 @@ def _load(source: Source, concurrency: str | float, rate: str | float, at: Calla
     return load(rate=rate if isinstance(rate, float) else None, slots=cap)
 
 
-def _told(
-    source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: NDArray[np.int64]
-) -> Told:
+def _told(source: Source, kind: str, rows: _Rows, run: str, load: Load | None, picked: _Picked) -> Told:
     table = rows.table
     part = _requests(rows, picked)
     starts, e2e_s, attempted, span_s = part.start_s, part.e2e_s, part.attempted, None
@@ -288,19 +301,19 @@ def _told(
         has_gaps=True,  # _absent says where no row has them
         definitions=rows.definitions,
         columns=source.columns,
-        messages=table.columns["error"][picked].tolist(),
+        messages=table.columns["error"][picked],
         doubts=(*_led_by_ttft(part), *rows.doubts),
         notes=(*((f"run {run}",) if run else ()), *rows.notes),
     )
 
 
-def _each(table: _cells.Table, name: str, picked: NDArray[np.int64]) -> tuple[str, ...] | None:
+def _each(table: _cells.Table, name: str, picked: _Picked) -> tuple[str, ...] | None:
     """A text of every row, or None where a row has none."""
     mine = table.columns[name][picked].tolist() if name in table.columns else ()
     return tuple(mine) if mine and all(mine) else None
 
 
-def _requests(rows: _Rows, picked: NDArray[np.int64]) -> Requests:
+def _requests(rows: _Rows, picked: _Picked) -> Requests:
     known = {name: column[picked] for name, column in {**rows.table.columns, **rows.times_s}.items()}
     start_s = known.get("start")
     gaps = None if rows.gaps_s is None else rows.gaps_s[picked].tolist()
@@ -320,7 +333,7 @@ def _requests(rows: _Rows, picked: NDArray[np.int64]) -> Requests:
     return replace(part, ids=_each(rows.table, "request_id", picked))
 
 
-def _constant(source: Source, name: str, table: _cells.Table, picked: NDArray[np.int64]) -> str | None:
+def _constant(source: Source, name: str, table: _cells.Table, picked: _Picked) -> str | None:
     if name not in table.columns:
         return None
     mine = table.columns[name][picked]
@@ -328,7 +341,7 @@ def _constant(source: Source, name: str, table: _cells.Table, picked: NDArray[np
     if len(values) > 1:
         raise source.fail(
             f'{name} changes from "{values[0]}" to "{values[1]}" within one run',
-            table.at(int(picked[np.argmax(mine == values[1])])),
+            table.at(int(np.arange(table.size)[picked][np.argmax(mine == values[1])])),
             "give the rows of each a different value in the run column",
         )
     return values[0] if values else None
