@@ -81,6 +81,9 @@ test-action: $(VENV)/.action .cache/npm/.installed ## run the Action with act, a
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows \
 		$(wildcard .github/workflows/*.yml) $(wildcard examples/*/.github/workflows/*.yml)
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	@NEED_NPM=1 $(BIN)/python -m pytest -q tests/action tests/npm $(PYTEST)
 
 # An environment of its own: a real client brings 150 packages that slo-gate must never see.
@@ -106,10 +109,12 @@ test-clients: $(VENV)/.clients ## run what recipes print with each real client a
 	@SLO_GATE_CLIENTS=$${SLO_GATE_CLIENTS:-$(abspath $(CLIENTS))} $(BIN)/python -m pytest -q -n 0 tests/clients \
 		$(if $(CLIENT),-k '$(CLIENT)-') $(PYTEST)
 
-lint: $(VENV)/.dev ## mypy --strict, ruff
+lint: $(VENV)/.dev ## mypy --strict, ruff, spelling; the house: sizes, dead code, copies
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
+	@$(BIN)/codespell gate docs README.md schemas .github .ci Makefile
+	@$(BIN)/python .ci/house.py
 
 format: $(VENV)/.dev ## let ruff mend what it can
 	@$(BIN)/python -m ruff check --fix .

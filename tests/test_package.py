@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -61,3 +63,17 @@ def test_the_wheel_holds_schemas_presets_templates_and_no_tests(wheel: Path, tmp
     )
     run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(away)!r}); {code}"]
     assert subprocess.run(run, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+
+
+def test_a_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(wheel: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / "checkout"
+    for name in ("gate", "schemas"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    for path in copy.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, umask=0o077)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
