@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-all test-deep test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -55,6 +55,13 @@ PARALLEL = -n 2 --dist worksteal --ignore=tests/action --ignore=tests/npm --igno
 test-deep: $(VENV)/.dev ## less is never greener, tried 10,000 times over all readers (SLO_GATE_EXAMPLES)
 	@SLO_GATE_EXAMPLES=$${SLO_GATE_EXAMPLES:-10000} $(BIN)/python -m pytest -q -n 0 \
 		--hypothesis-show-statistics tests/readers/test_less.py $(PYTEST)
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[dev-fuzz]')
+	@touch $@
+
+fuzz: $(VENV)/.fuzz ## bytes from a stranger into every reader, policy, report and history line; TARGET=reader-vllm, FUZZ_SECONDS=60
+	@$(BIN)/python -m tests.fuzz --seconds $${FUZZ_SECONDS:-60} $(TARGET)
 
 # A browser from the distribution, its driver from PyPI, the accessibility rules from npm; none is committed.
 # Node trusts its own authorities only: the machine's are added, where a proxy signs with one.
