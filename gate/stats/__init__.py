@@ -16,6 +16,16 @@ from ._beta import (
     normal_quantile as normal_quantile,
     t_quantile as t_quantile,
 )
+from ._changes import (
+    ALPHA as ALPHA,
+    FEWEST as FEWEST,
+    ChangePoint as ChangePoint,
+    Moved as Moved,
+    best_split as best_split,
+    change_points as change_points,
+    find_changes as find_changes,
+    p_split as p_split,
+)
 from ._counting import (
     BLOCKS as BLOCKS,
     MIN_RUNS as MIN_RUNS,
