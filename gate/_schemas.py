@@ -8,7 +8,7 @@ from typing import Any
 
 
 def load(name: str) -> dict[str, Any]:
-    """`policy` or `report` as a JSON Schema. Raises FileNotFoundError when the package lacks it."""
+    """A published JSON Schema by its name. Raises FileNotFoundError when the package lacks it."""
     here = Path(__file__).parent
     inside = here / "schemas" / f"{name}.schema.json"
     path = inside if inside.is_file() else here.parent / "schemas" / f"{name}.schema.json"

@@ -13,7 +13,7 @@ from .errors import InputError
 from .model import AnyReport, ErrorReport, PolicyName, Report
 
 MOST_BYTES = 64 * 1024 * 1024  # a report of 10,000 runs has about 10 MB
-_HINT = "give the file that `slo-gate check --json FILE` wrote"
+_HINT = "give the file that `slo-gate check RESULTS --json FILE` wrote"
 
 
 def load(data: bytes, path: str) -> AnyReport:
@@ -82,7 +82,7 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
     base, parts = document.get("baseline"), document.get("attribution")
     return {
         **document,
-        "policy": {**document["policy"], "objectives": []},
+        "policy": {**document["policy"], "workload": _workload(document["policy"]), "objectives": []},
         "checks": document["objectives"],
         "metrics": _metrics(document["metrics"]),
         "runs": [_shown(run) for run in document["runs"]],
@@ -90,6 +90,12 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
         "baseline": base and {**base, "runs": [base["runs"]["baseline"], base["runs"]["candidate"]]},
         "attribution": parts and {**parts, "ttft_parts": [_parts(one) for one in parts["ttft_parts"]]},
     }
+
+
+def _workload(policy: dict[str, Any]) -> dict[str, Any]:
+    """What was promised; a report of an older slo-gate does not say it."""
+    promised = dict(policy.get("workload", {}))
+    return {**promised, "target": promised.pop("load", None)}
 
 
 def _shown(run: dict[str, Any]) -> dict[str, Any]:

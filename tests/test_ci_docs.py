@@ -247,7 +247,7 @@ def test_the_policy_schema_is_one_that_schemastore_takes() -> None:
 
 
 def test_schema_prints_the_published_files(slo_gate: Process) -> None:
-    for name in ("policy", "report"):
+    for name in ("policy", "report", "history"):
         done = slo_gate("schema", name)
         published = (ROOT / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
         assert json.loads(done.stdout) == json.loads(published)

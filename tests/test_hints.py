@@ -16,6 +16,7 @@ import pytest
 
 from gate.cli import COMMANDS, run
 from gate.cli.explain import entries
+from gate.cli.history import command as histories
 from gate.cli.policy import command as policies
 from tests.conftest import ROOT
 
@@ -25,7 +26,7 @@ SLOWER = sorted((ROOT / "examples" / "chat" / "regressed").glob("c016_run0*"))
 FILLED = {
     "RESULTS": "results", "FILES": "old", "FILE": "report.json", "BASELINE": "old", "NAME": "vllm", "N": "16",
     "VERSION": "1", "OLD": "old.yaml", "NEW": "slo.yaml", "COMMAND": "true", "RULE": "evidence.runs",
-    "YOURS": "latency",
+    "YOURS": "latency", "SHA": "0123456",
 }  # fmt: skip
 SITUATIONS = [
     "", "policy", "chek", "policy sho", "check", "check results", "check results --preset cht",
@@ -60,7 +61,19 @@ SITUATIONS = [
     "completion bsh", "completion bash", "explain evidence", "check outage --preset chat --profile nightly",
     "check results --preset chat -v", "check outage --preset chat --format github",
 ]  # fmt: skip
+SITUATIONS += [
+    "history", "history list", "history list --store st", "history list --store file.txt", "history sho",
+    "history add report.json --store st", "history add none.json --store st",
+    "history add report.json --store st --commit zz --branch main", "history show zz --store st",
+    "history show ab --store kept", "history accept zz --store kept", "history prune --store kept",
+    "history export --store kept", "history export --format csv --store kept -o none/x.csv",
+    "history list --store git:-x", "history list --store zz://b", "check results --preset chat --history st",
+    "check results --preset chat --last 3", "check results --preset chat --history st --baseline old",
+    "check results --preset chat --history file.txt", "check results --preset chat --history st --no-history",
+    "history export --format parquet --store kept", "schema history",
+]  # fmt: skip
 NAMES = [*COMMANDS, *(f"policy {name}" for name in ("diff", "presets", "show", "validate"))]
+NAMES += [f"history {name}" for name in histories.commands]
 # A slip of the finger in each command, and an option that none has.
 SITUATIONS += [slip for name in NAMES for slip in (f"{name} --nope", f"{name}s", f"{name} --hlep")]
 # A policy that means nothing, in each way that a hand errs.
@@ -103,6 +116,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(40):  # of two tools, some broken, some none
         text = ("{", "hello\n", "[]", f"{head}\n0,0.1{number},1.1,50,4,\n")[number % 4]
         (tmp_path / "mixed" / f"{number}.{('json', 'txt', 'json', 'csv')[number % 4]}").write_text(text)
+    (tmp_path / "file.txt").write_text("no store\n")
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "tests" / "golden" / "emit" / "fail.json", "report.json")
     for name in ("GITHUB_ACTIONS", "GITLAB_CI", "GITHUB_TOKEN", "GITLAB_TOKEN"):
@@ -183,8 +197,9 @@ def test_what_explain_says_as_a_command_works(folder: Path, capsys: pytest.Captu
 
 def test_every_command_is_tried_in_some_situation() -> None:
     assert {situation.partition(" ")[0] for situation in SITUATIONS} >= set(COMMANDS)
-    sub = {situation.split()[1] for situation in SITUATIONS if situation.startswith("policy ")}
-    assert sub >= set(policies.commands)
+    for group, commands_of in (("policy", policies), ("history", histories)):
+        sub = {situation.split()[1] for situation in SITUATIONS if situation.startswith(f"{group} ")}
+        assert sub >= set(commands_of.commands)
 
 
 def test_no_hint_names_a_page_that_pip_does_not_install(

@@ -19,11 +19,11 @@ def base_commit(env: Mapping[str, str]) -> str:
 
     Never a commit that the change itself could have made: its own policy would judge it.
     """
-    name, event = env.get("GITHUB_EVENT_NAME", ""), _event(env.get("GITHUB_EVENT_PATH", ""))
+    name, event = env.get("GITHUB_EVENT_NAME", ""), event_of(env)
     if name.startswith("pull_request"):
-        commit, why = _text(event, "pull_request", "base", "sha"), f"the {name} event names no base"
+        commit, why = text_of(event, "pull_request", "base", "sha"), f"the {name} event names no base"
     elif name == "merge_group":
-        commit, why = _text(event, "merge_group", "base_sha"), "the merge_group event names no base"
+        commit, why = text_of(event, "merge_group", "base_sha"), "the merge_group event names no base"
     elif name == "push":
         commit, why = _before(event)
     else:
@@ -35,16 +35,18 @@ def base_commit(env: Mapping[str, str]) -> str:
 
 def _before(event: Mapping[str, object]) -> tuple[str, str]:
     """The commit before a push to the default branch; an earlier push to any other is of the same change."""
-    default, ref = _text(event, "repository", "default_branch"), _text(event, "ref")
+    default, ref = text_of(event, "repository", "default_branch"), text_of(event, "ref")
     if not default or ref != f"refs/heads/{default}":
         return "", f"a push has a base on the default branch alone, and this one is to {ref or 'no branch'}"
-    return _text(event, "before"), f"{default} did not exist before this push"
+    return text_of(event, "before"), f"{default} did not exist before this push"
 
 
-def _event(path: str) -> Mapping[str, object]:
+def event_of(env: Mapping[str, str], where: str = _WHERE) -> Mapping[str, object]:
+    """The event of a job of GitHub Actions. Raises UsageError."""
     hint = "run it in a job of GitHub Actions, or name a commit"
+    path = env.get("GITHUB_EVENT_PATH", "")
     if not path:
-        raise UsageError("GITHUB_EVENT_PATH is not set, so no base is known", _WHERE, hint)
+        raise UsageError("GITHUB_EVENT_PATH is not set, so no base is known", where, hint)
     try:
         event = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -54,7 +56,7 @@ def _event(path: str) -> Mapping[str, object]:
     return event
 
 
-def _text(event: object, *keys: str) -> str:
+def text_of(event: object, *keys: str) -> str:
     """The text under these keys; empty where there is none."""
     for key in keys:
         event = event.get(key) if isinstance(event, dict) else None

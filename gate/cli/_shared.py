@@ -53,6 +53,10 @@ _GIVEN |= {
     "--ignore": "ignore",
     "--baseline": "baseline",
     "--allow-baseline": "allowed",
+    "--history": "history",
+    "--no-history": "no_history",
+    "--base-branch": "base_branch",
+    "--last": "last",
 }
 _DEFAULTS = {"--policy-from": "head", "--fail-on": "fail"}
 _GIVEN |= {
@@ -72,13 +76,13 @@ def named(value: str) -> str:
     return value
 
 
-def _together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Several options as one, in this order in the help."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 _FROM = "Take --policy as a commit has it; base is the one that a pull request is made against."
-policy_options = _together(  # read by `chosen_policy`
+policy_options = together(  # read by `chosen_policy`
     click.option(
         "-p",
         "--policy",
@@ -103,7 +107,7 @@ policy_options = _together(  # read by `chosen_policy`
 )
 _STATE = "State what the files do not: tool_version, model, hardware, interaction, concurrency, request_rate."
 _IGNORE = "Leave out files of this name or path, results and baselines alike; the report says which."
-reading_options = _together(  # read by `read_results`
+reading_options = together(  # read by `read_results`
     click.option(
         "--tool",
         metavar="NAME",
@@ -122,25 +126,25 @@ reading_options = _together(  # read by `read_results`
 )
 _SAME = "State that one job on one node measured both the baseline and the results."
 _ALLOW = "Let the baseline differ in tool, model, hardware, interaction, load, input_tokens or output_tokens."
-baseline_options = _together(  # read by `read_baseline`
+baseline_options = together(  # read by `read_baseline`
     click.option("--same-session", is_flag=True, help=_SAME),
     click.option("--allow-baseline", "allowed", multiple=True, metavar="KEY", help=_ALLOW),
 )
-output_options = _together(  # read by `wanted_outputs`
+output_options = together(  # read by `wanted_outputs`
     click.option("--format", "format_", type=_FORMATS, help="What goes to stdout. Default: text."),
     *(
         click.option(f"--{name}", type=named, metavar="FILE", help=f"Also write {what}; - is stdout.")
         for name, (_, what) in FILES.items()
     ),
 )
-length_options = _together(  # read by `length`
+length_options = together(  # read by `length`
     click.option("-v", "--verbose", is_flag=True, help="Show everything: notes, intervals, runs, hashes."),
     click.option("-q", "--quiet", is_flag=True, help="Show the lead lines alone."),
 )
 _CODES = click.Choice(("fail", "inconclusive", "warn"))
 _MILDEST = "The mildest verdict that exits non-zero; only tightens the policy."
 _SHOWN = "Exit 0 whatever the verdict, and say so in every output."
-verdict_options = _together(
+verdict_options = together(
     click.option("--fail-on", type=_CODES, default="fail", show_default=True, help=_MILDEST),
     click.option("--report-only", is_flag=True, help=_SHOWN),
     click.option("--debug", is_flag=True, help="Show tracebacks."),
@@ -211,15 +215,22 @@ def read_baseline(
     """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
     from msgspec.structs import replace
 
-    from ..evaluate import ALLOWABLE
     from ..readers.baseline import read_baseline as reader
+
+    allowed = checked_allowed(options)
+    found = reader(names, **_how(options, policy), gaps=gaps)
+    return replace(found, same_session=options["same_session"], allowed=allowed)
+
+
+def checked_allowed(options: Mapping[str, Any]) -> frozenset[str]:
+    """What a baseline may differ in. Raises UsageError for an unknown key."""
+    from ..evaluate import ALLOWABLE
 
     for key in options["allowed"]:
         if key not in ALLOWABLE:
             hint = f"one of {', '.join(ALLOWABLE)}"
             raise UsageError(f'"{key}" is nothing a baseline may differ in', "--allow-baseline", hint)
-    found = reader(names, **_how(options, policy), gaps=gaps)
-    return replace(found, same_session=options["same_session"], allowed=frozenset(options["allowed"]))
+    return frozenset(options["allowed"])
 
 
 def what_if(wanted: object) -> Moved | None:
@@ -249,7 +260,7 @@ def reproducible(report: Report, words: Sequence[str], options: Mapping[str, Any
     for name, key in _GIVEN.items():
         value = options.get(key) or ()
         for item in value if isinstance(value, tuple) else (value,):
-            more += [] if item == _DEFAULTS.get(name) else [name] if item is True else [name, item]
+            more += [] if item == _DEFAULTS.get(name) else [name] if item is True else [name, str(item)]
     command = shlex.join((*words, *more))
     return replace(report, provenance=replace(report.provenance, reproduce=command))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InputError, UsageError
+from ._history import history_baseline, history_options, wanted
 from ._place import placed, policy_name
 from ._reading import progress
 from ._shared import (
@@ -31,7 +33,7 @@ from ._shared import (
 )
 
 if TYPE_CHECKING:
-    from ..model import Baseline, Policy, Report
+    from ..model import Baseline, Policy, Report, Run
 
 _POLICY = {"policy": "policy_path"}
 _GAPS_UP_TO = 32 << 20  # bytes: a page shows ITL unasked only where decoding gaps takes no second
@@ -64,6 +66,7 @@ _GROWTH = (
 )
 @click.option("--max-growth", metavar="PERCENT", help=_GROWTH)
 @baseline_options
+@history_options
 @output_options
 @click.option(
     "--junit-dialect",
@@ -125,12 +128,15 @@ def _judge(options: dict[str, Any]) -> Report:
             watch=watch,
             attempted=policy.evidence.attempted,
         )
+    said: tuple[str, ...] = ()
+    if baseline is None:
+        baseline, said = _baseline(options, policy, reading.runs, gaps)
     report = evaluate(
         policy,
         reading.runs,
         date.today(),
-        baseline=baseline or _baseline(options, policy, gaps),
-        notes=reading.notes,
+        baseline=baseline,
+        notes=(*reading.notes, *said),
         fail_on=options["fail_on"],
         report_only=options["report_only"],
         charts=what_if(options["html"]),
@@ -149,6 +155,9 @@ def _growth(options: dict[str, Any]) -> tuple[Policy, Baseline]:
     if named := [f"--{name}" for name in ("policy", "preset", "profile") if options[_POLICY.get(name, name)]]:
         hint = "leave out --max-growth, or the policy"
         raise UsageError(f"--max-growth brings its own policy and excludes {named[0]}", "", hint)
+    if options["history"]:
+        hint = "name results of the old build instead: --baseline FILES"
+        raise UsageError("--max-growth compares with --baseline, not with --history", "", hint)
     if not options["baseline"]:
         hint = "name the results of the old build: --baseline FILES"
         raise UsageError("--max-growth compares with a baseline, and none is given", "", hint)
@@ -163,18 +172,26 @@ def _growth(options: dict[str, Any]) -> tuple[Policy, Baseline]:
     return placed(found, ""), replace(baseline, same_session=alike)
 
 
-def _baseline(options: dict[str, Any], policy: Policy, gaps: bool) -> Baseline | None:
-    """The baseline; one that a policy requires and nobody can read is judged to be none (exit 4)."""
-    if options["baseline"]:
-        try:
-            return read_baseline(options["baseline"], options, policy, gaps=gaps)
-        except InputError as error:
-            if not policy.requires_baseline:
-                raise
-            from ..model import Baseline
+def _baseline(
+    options: dict[str, Any], policy: Policy, runs: Sequence[Run], gaps: bool
+) -> tuple[Baseline | None, tuple[str, ...]]:
+    """The baseline and notes about it; one that a policy requires and nobody can read is judged to be none
 
-            return Baseline((), fault=str(error))
+    (exit 4). Raises InputError where it cannot be read and is not required, and UsageError.
+    """
+    store = wanted(options, policy)
+    try:
+        if options["baseline"]:
+            return read_baseline(options["baseline"], options, policy, gaps=gaps), ()
+        if store and not options["same_session"]:
+            return history_baseline(options, policy, runs, store, os.environ)
+    except InputError as error:
+        if not policy.requires_baseline:
+            raise
+        from ..model import Baseline
+
+        return Baseline((), fault=str(error)), ()
     for name, key in (("--same-session", "same_session"), ("--allow-baseline", "allowed")):
         if options[key]:
             raise UsageError(f"{name} is about a baseline and none is given", "", "add --baseline FILES")
-    return None
+    return None, ()

@@ -90,6 +90,9 @@ def policy_show(**options: Any) -> int:
     named = "no profile" if loaded.profile is None else f"profile {loaded.profile}"
     by = ", its default_profile" if not options["profile"] and loaded.profile else ""
     show(f"{loaded.path}: {loaded.name}, {named}{by}; undecided: {loaded.undecided}")
+    if rules := loaded.history:
+        held = f"the last {rules.last} sessions of {rules.base_branch} in {rules.store}"
+        show(f"{loaded.path}: compared with {held}")
     for objective in loaded.objectives:
         show(
             f"{loaded.path}:{objective.line}: {objective.level.value:5} {objective.id}: {describe(objective)}"

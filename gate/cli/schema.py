@@ -8,9 +8,9 @@ from ..errors import Exit
 
 
 @click.command(name="schema")
-@click.argument("name", type=click.Choice(("policy", "report")))
+@click.argument("name", type=click.Choice(("policy", "report", "history")))
 def command(name: str) -> int:
-    """Print the published JSON Schema of policies or of reports."""
+    """Print the published JSON Schema of policies, of reports or of history."""
     import json
 
     from .._schemas import load

@@ -31,6 +31,7 @@ from ..model import (
     Report,
     RunReport,
     TtftParts,
+    Workload,
 )
 
 SCHEMA_VERSION = 1
@@ -113,7 +114,7 @@ def _error(report: ErrorReport) -> dict[str, Any]:
 
 
 def _report(report: Report) -> dict[str, Any]:
-    policy = ("name", "path", "repository_path", "sha256", "profile", "undecided")
+    policy = ("name", "path", "repository_path", "sha256", "profile", "undecided", "workload")
     return {
         "schema_version": SCHEMA_VERSION,
         **_fields(report, "verdict", "exit_code", "headline", "next_action", "change", "report_only"),
@@ -145,6 +146,13 @@ def _comparison(baseline: Comparison) -> dict[str, Any]:
         "runs": dict(zip(("baseline", "candidate"), baseline.runs, strict=True)),
         **_fields(baseline, "inputs", "changes", "notes"),
     }
+
+
+def _workload(workload: Workload) -> dict[str, Any]:
+    """What is promised and nothing else; `load` as a policy calls it."""
+    names = ("model", "hardware", "interaction", "input_tokens", "output_tokens")
+    promised = {**_fields(workload, *names), "load": workload.target}
+    return {name: value for name, value in promised.items() if value is not None}
 
 
 def _load(load: Load) -> dict[str, Any]:
@@ -181,4 +189,5 @@ _SHAPES: dict[type[Struct], Callable[[Any], dict[str, Any]]] = {
     Load: _load,
     Goodput: _goodput,
     TtftParts: _parts,
+    Workload: _workload,
 }

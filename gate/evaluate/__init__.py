@@ -33,6 +33,7 @@ from .checks import CLUSTERS, Setting, expected as describe
 from .compare import regression
 from .compare.baseline import ALLOWABLE
 from .compare.regression import compare_loads
+from .compare.remembered import choose_sessions
 from .explain import lines, summary, words
 from .explain.attribution import attribute
 from .explain.change import sentence
@@ -350,4 +351,4 @@ def _shared_notes(runs: Sequence[Prepared]) -> list[str]:
     return [note + (f" ({n} of {len(runs)} runs)" if several else "") for note, n in number.items()]
 
 
-__all__ = ["ALLOWABLE", "FAIL_ON", "compare_loads", "describe", "evaluate", "inspect_runs"]
+__all__ = ["ALLOWABLE", "FAIL_ON", "choose_sessions", "compare_loads", "describe", "evaluate", "inspect_runs"]

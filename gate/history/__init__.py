@@ -1,6 +1,8 @@
 """The memory of a gate: what each session measured, in stores that are only ever appended to."""
 
-from .lines import MOST_BYTES, decode, encode, name_of
+from .baseline import offered
+from .git import git_lines, tracked
+from .lines import MOST_BYTES, decode, encode, is_time, name_of
 from .records import record_of, why_left_out
 from .stores import History, Store, add, load, open_store
 
@@ -11,9 +13,13 @@ __all__ = [
     "add",
     "decode",
     "encode",
+    "git_lines",
+    "is_time",
     "load",
     "name_of",
+    "offered",
     "open_store",
     "record_of",
+    "tracked",
     "why_left_out",
 ]

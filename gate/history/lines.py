@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -36,16 +37,21 @@ def encode(line: HistoryLine) -> bytes:
         raise InputError(f"cannot be recorded: {fault}")
     document = msgspec.to_builtins(line)
     document.pop("id", None)
-    for run in document.get("runs", ()):
-        if run.get("load"):  # one key says which load it is
-            run["load"] = {key: value for key, value in run["load"].items() if value not in (None, False)}
-    rest = msgspec.json.encode(document)[1:]
+    rest = msgspec.json.encode(_stated(document))[1:]
     return b'{"id":"%s",' % hashlib.sha256(b"{" + rest).hexdigest().encode() + rest + b"\n"
 
 
 def name_of(line: HistoryLine) -> str:
     """The name that a line with an id is stored under: by time, then by id."""
     return f"{line.time.replace('-', '').replace(':', '')}-{line.id}.json"
+
+
+def _stated(value: Any) -> Any:
+    """Without what is null, and without what a load is not."""
+    if isinstance(value, dict):
+        unsaid = (None, False) if "concurrency" in value else (None,)
+        return {key: _stated(item) for key, item in value.items() if not any(item is one for one in unsaid)}
+    return [_stated(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _decoder = msgspec.json.Decoder(HistoryLine)

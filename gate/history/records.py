@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from math import isclose
 from typing import Any
+
+import msgspec
 
 from .. import saved
 from ..errors import InputError
@@ -15,6 +18,7 @@ from ..model import (
     ErrorReport,
     Level,
     MetricStats,
+    Policy,
     RecordedMetric,
     RecordedObjective,
     RecordedPolicy,
@@ -26,7 +30,7 @@ from ..model import (
 )
 from .lines import faults
 
-_HINT = "give the file that `slo-gate check --json FILE` wrote"
+_HINT = "give the file that `slo-gate check RESULTS --json FILE` wrote"
 _REGRESSION = "regression."  # what lacks a baseline says nothing of the session's own soundness
 
 
@@ -43,14 +47,13 @@ def record_of(
     if fault := next(_contradictions(report), ""):
         raise InputError(f"the report contradicts itself: {fault}", path, _HINT)
     digests = {file.path: file.sha256 for file in report.inputs}
-    policy = report.policy
     record = SessionRecord(
         schema_version=HISTORY_VERSION,
         time=time,
         commit=commit,
         branch=branch,
         tags=tuple(sorted(set(tags))),
-        policy=RecordedPolicy(policy.name, policy.sha256, policy.profile, policy.undecided),
+        policy=_policy(report.policy, stated="workload" in json.loads(data)["policy"]),
         report_sha256=hashlib.sha256(data).hexdigest(),
         verdict=report.verdict,
         exit_code=report.exit_code,
@@ -60,6 +63,11 @@ def record_of(
     if fault := next(faults(record), ""):
         raise InputError(f"the report cannot be recorded: {fault}", path, _HINT)
     return record
+
+
+def _policy(policy: Policy, *, stated: bool) -> RecordedPolicy:
+    workload = msgspec.structs.replace(policy.workload, sweep=()) if stated else None
+    return RecordedPolicy(policy.name, policy.sha256, policy.profile, policy.undecided, workload)
 
 
 def _objective(check: Check) -> RecordedObjective:

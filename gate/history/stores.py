@@ -11,10 +11,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from .. import remote
 from ..errors import InputError
 from ..model import Acceptance, HistoryLine, SessionRecord
+from . import git
+from .folder import Folder
 from .lines import NAME, decode, encode, name_of
 from .records import why_left_out
+from .remote import Objects
 
 _NAMED = 5  # files that a note names
 
@@ -56,18 +60,20 @@ class History(Struct, frozen=True):
 
 def open_store(name: str) -> Store:
     """The store of that name: a folder, `git:BRANCH`, or a URL that fsspec knows. Raises UsageError."""
-    from .folder import Folder
+    if name.startswith(git.PREFIX):
+        return git.Branch(name)
+    plain = remote.shown(name)
+    return Objects(name) if remote.is_url(plain) else Folder(plain)
 
-    return Folder(name)
 
-
-def load(store: Store) -> History:
-    """All that is in the store. Raises InputError where it cannot be read at all."""
+def load(store: Store, newest: int | None = None) -> History:
+    """All that is in the store, or only its newest lines. Raises InputError where it cannot be read."""
     names = sorted(store.names())
     strange = [name for name in names if not NAME.fullmatch(name)]
+    ours = [name for name in names if NAME.fullmatch(name)]
     damaged: list[str] = []
     lines: list[HistoryLine] = []
-    for name, data in store.read([name for name in names if NAME.fullmatch(name)]):
+    for name, data in store.read(ours[-newest:] if newest else ours):
         try:
             if isinstance(data, str):
                 raise ValueError(data)
@@ -76,14 +82,12 @@ def load(store: Store) -> History:
                 raise ValueError("its name is not that of what it says")
             lines.append(line)
         except ValueError as error:
-            damaged.append(f"{store.name}/{name} is damaged and left out: {error}")
+            damaged.append(f"{name} is damaged and left out: {error}")
     lines.sort(key=lambda line: (line.time, line.id))
     records, twice = _once(line for line in lines if isinstance(line, SessionRecord))
-    notes = [*_some(sorted(damaged), "damaged files"), *_not_ours(store, strange)]
+    notes = [*_some(sorted(damaged), "damaged files"), *_not_ours(strange)]
     if twice:
-        notes.append(
-            f"{store.name} holds {twice} records of reports that are in it already; each counts once"
-        )
+        notes.append(f"{twice} records are of reports that another record has; each counts once")
     acceptances = tuple(line for line in lines if isinstance(line, Acceptance))
     return History(records, acceptances, tuple(notes))
 
@@ -104,10 +108,10 @@ def _some(sentences: Sequence[str], what: str) -> Iterator[str]:
         yield f"and {len(sentences) - _NAMED} more {what}"
 
 
-def _not_ours(store: Store, names: Sequence[str]) -> Iterator[str]:
+def _not_ours(names: Sequence[str]) -> Iterator[str]:
     if names:
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-        yield f"{store.name} holds {len(names)} files that are no history, not read: {shown}"
+        yield f"{len(names)} files are no history and not read: {shown}"
 
 
 def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from gate.model.judged import Verdict
-from gate.model.policy import Level
-from gate.model.run import Counts, Load
+from gate.model.policy import Level, Workload
+from gate.model.run import Counts, Load, Run
 
 HISTORY_VERSION = 1
 
@@ -60,6 +60,7 @@ class RecordedPolicy(Struct, frozen=True, omit_defaults=True):
     sha256: str  # of the file's bytes
     profile: str | None = None
     undecided: str = "block"
+    workload: Workload | None = None  # what was promised; None: its report is of an older slo-gate
 
 
 class RecordedObjective(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -107,6 +108,16 @@ class Acceptance(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_fiel
     commit: str
     sessions: tuple[str, ...]  # ids of the records; later ones of the same commit are not among them
     reason: str = ""
+
+
+class Remembered(Struct, frozen=True, eq=False):
+    """A session of history, offered as baseline."""
+
+    name: str  # for people
+    runs: tuple[Run, ...]
+    results: frozenset[str]  # SHA-256 of its result files
+    workload: Workload | None = None  # that its policy promised; None: not known
+    left_out: str = ""  # why it must not be in a baseline
 
 
 HistoryLine: TypeAlias = SessionRecord | Acceptance

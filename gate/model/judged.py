@@ -260,6 +260,7 @@ class RunReport(Struct, frozen=True):
     input_tokens: float | None = None  # mean of completed requests
     output_tokens: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)  # what requests failed with -> how many
+    interaction: str | None = None
 
 
 class LoadReport(Struct, frozen=True):

@@ -79,8 +79,8 @@ class TokenRule(Struct, frozen=True):
     """Declared token lengths of the workload."""
 
     mean: float
-    stddev: float | None
-    tolerance: float  # share of the mean
+    stddev: float | None = None
+    tolerance: float = 0.1  # share of the mean
 
 
 class Workload(Struct, frozen=True):
@@ -120,6 +120,14 @@ class Waiver(Struct, frozen=True):
     line: int = 0
 
 
+class HistoryRules(Struct, frozen=True):
+    """Which remembered sessions are the baseline."""
+
+    store: str
+    base_branch: str
+    last: int
+
+
 class Policy(Struct, frozen=True):
     """A loaded and checked policy, profile applied."""
 
@@ -138,6 +146,7 @@ class Policy(Struct, frozen=True):
     cancelled: str = "exclude"  # or miss
     single_token_tpot: str = "ignore"  # or miss
     waivers: tuple[Waiver, ...] = ()
+    history: HistoryRules | None = None
     notes: tuple[str, ...] = ()
     repository_path: str | None = None  # from the repository's root; empty outside; None: not known
 

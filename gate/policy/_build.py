@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ..model import Policy
+from ..model import HistoryRules, Policy
 from . import _conditions, _objectives, _rules
 from ._problems import Problems
 from ._section import Section
@@ -15,6 +15,13 @@ from ._yaml import Node
 def stem(path: str) -> str:
     """The name of a policy that states none."""
     return PurePath(path).stem.lstrip(".") or "policy"
+
+
+def _history(top: Section) -> HistoryRules | None:
+    if "history" not in top:
+        return None
+    rules = top["history"]
+    return HistoryRules(rules["store"], rules["base_branch"], rules["last"]) if rules["store"] else None
 
 
 def build(
@@ -57,6 +64,7 @@ def build(
         evidence=evidence,
         cancelled=top["semantics"]["cancelled"],
         single_token_tpot=top["semantics"]["single_token_tpot"],
+        history=_history(top),
         waivers=_conditions.waivers(top),
         notes=_rules.notes(objectives, workload.target is not None),
     )

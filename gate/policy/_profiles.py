@@ -18,7 +18,7 @@ from ._yaml import Node, walk
 
 FREE = ("undecided", "goodput", "evidence", "workload.load")  # what may change as a whole, but for FIXED
 FIXED = (
-    *("version", "name", "semantics", "waivers", "profiles", "default_profile"),
+    *("version", "name", "semantics", "waivers", "profiles", "default_profile", "history"),
     *("goodput.request", "regression.required"),
 )
 NO_PROFILE = "none"  # what --profile calls the policy without a profile

@@ -179,6 +179,13 @@ EVIDENCE = Shape(
 
 # ---- the rest -----------------------------------------------------------------------------
 
+_STORE = "Where sessions are remembered: a folder, git:BRANCH, or a URL such as s3://bucket/path."
+_LAST = "At most so many sessions are compared with, the newest."
+HISTORY = Shape(
+    store=must(TEXT, _STORE),
+    base_branch=Key(SHORT_TEXT, "Branch whose sessions are the baseline.", "main"),
+    last=Key(COUNT, _LAST, 30),
+)
 _CANCELLED = "Requests the tool cut off at the end of its run: left out, or a miss."
 _SINGLE_TOKEN = "TPOT of answers with one token: left out, or a miss."
 SEMANTICS = Shape(
@@ -204,6 +211,7 @@ TOP = Shape(
     goodput=Key(GOODPUT, "The share of attempted requests that meet every per-request bound at once."),
     limits=Key(LIMITS, "Limits that are no latency."),
     regression=Key(REGRESSION, "Growth of a percentile against a baseline; skipped without one."),
+    history=Key(HISTORY, "Remembered sessions, which `check` compares with; a baseline of `regression`."),
     evidence=Key(EVIDENCE, "How certain a verdict must be, and what the evidence must hold."),
     semantics=Key(SEMANTICS, "How unusual requests count."),
     waivers=Key(Many(WAIVER, "be a list"), "Blocking failures somebody has signed for, until a day."),

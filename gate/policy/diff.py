@@ -8,7 +8,17 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from .. import units
-from ..model import Kind, Level, Load, Objective, Policy, RequestBound, TokenRule, Waiver
+from ..model import (
+    HistoryRules,
+    Kind,
+    Level,
+    Load,
+    Objective,
+    Policy,
+    RequestBound,
+    TokenRule,
+    Waiver,
+)
 from . import _grammar as grammar
 from ._build import stem
 from ._profiles import NO_PROFILE
@@ -90,9 +100,23 @@ def _compared(old: Policy, new: Policy) -> Iterator[Difference]:
     yield from _ordered("undecided", old.undecided, new.undecided, _BURDEN)
     yield from _ordered("semantics.cancelled", old.cancelled, new.cancelled, _MISSES)
     yield from _ordered("semantics.single_token_tpot", old.single_token_tpot, new.single_token_tpot, _MISSES)
+    yield from _history(old.history, new.history)
     yield from _waivers(old.waivers, new.waivers)
     if old.name != new.name and not any(one.name == stem(one.path) for one in (old, new)):
         yield Difference("different", "name", f"{old.name} is now called {new.name}")
+
+
+def _history(old: HistoryRules | None, new: HistoryRules | None) -> Iterator[Difference]:
+    if old is None or new is None:
+        text = f"growth is judged against the sessions of {(old or new or HistoryRules('', '', 0)).store}"
+        if old is not None:
+            text = f"no longer: {text}"
+        yield from _moved("history", old is not None, new is not None, text, larger="stricter")
+        return
+    for name in HistoryRules.__struct_fields__:
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            yield Difference("different", f"history.{name}", f"is {now}, was {was}")
 
 
 def _moved(

@@ -10,30 +10,34 @@ from collections.abc import Iterable
 import msgspec
 
 from ..errors import UsageError
-from ..model import METRICS, SAVED_REPORT, Aggregate, Baseline, Counts, Load, Run, Summary
+from ..model import (
+    METRICS,
+    SAVED_REPORT,
+    Aggregate,
+    Baseline,
+    Counts,
+    Load,
+    RecordedMetric,
+    RecordedRun,
+    Run,
+    Summary,
+)
 from . import files, ladders, ours, read
 from .source import BROKEN, Source
 
 _MOST_RUNS = 10_000
 
 
-class _Metric(msgspec.Struct):
-    p50: float | None = None
-    p90: float | None = None
-    p99: float | None = None
-    mean: float | None = None
-    n: int | None = None
-
-
 class _Run(msgspec.Struct):
     input: str
     tool: str
     counts: Counts
-    metrics: dict[str, _Metric | None]
+    metrics: dict[str, RecordedMetric | None]
     tool_version: str | None = None
     model: str | None = None
     hardware: str | None = None
     session: str | None = None
+    interaction: str | None = None
     load: Load | None = None
     duration_s: float | None = None
     input_tokens: float | None = None
@@ -118,25 +122,36 @@ def _decoded(source: Source) -> _Saved:
 
 
 def _run(one: _Run, source: Source) -> Run:
-    """The run as an aggregate: three percentiles a metric, nearest rank over completed requests."""
     counts, hint = one.counts, "give the result files"
     if min(counts.attempted, counts.completed, counts.failed) < 0 or (
         counts.attempted != counts.completed + counts.failed
     ):
         raise source.fail(f"the counts of {one.input} contradict each other", hint=hint)
+    run = saved_run(one, counts, source.name, source.sha256)
+    assert isinstance(run.evidence, Aggregate)
+    for name, summary in run.evidence.summaries.items():
+        if name in METRICS:
+            ladders.check(source, name, summary)
+        elif summary.mean is not None and summary.mean < 0:
+            raise source.fail(f"{one.input} has a mean of {summary.mean:g} {name}", hint=hint)
+    return run
+
+
+def saved_run(one: _Run | RecordedRun, counts: Counts, name: str, sha256: str) -> Run:
+    """A run as a report or a record has it: three percentiles a metric, nearest rank over completed requests.
+
+    `name` and `sha256` are those of the report.
+    """
     summaries: dict[str, Summary] = {}
     for metric in METRICS:
         if stated := one.metrics.get(f"{metric}_s"):
             points = ((50, stated.p50), (90, stated.p90), (99, stated.p99))
             summaries[metric] = ladders.ladder(points, mean=stated.mean, n=stated.n)
-            ladders.check(source, metric, summaries[metric])
     for column, mean in (("input_tokens", one.input_tokens), ("output_tokens", one.output_tokens)):
-        if mean is not None and mean < 0:
-            raise source.fail(f"{one.input} has a mean of {mean:g} {column}", hint=hint)
         summaries[column] = Summary(mean=mean)
     return Run(
-        source.name,
-        source.sha256,
+        name,
+        sha256,
         SAVED_REPORT,
         one.tool,
         Aggregate(
@@ -149,6 +164,7 @@ def _run(one: _Run, source: Source) -> Run:
         one.model,
         one.hardware,
         one.session,
+        one.interaction,
         load=one.load,
         duration_s=one.duration_s,
     )

@@ -45,9 +45,7 @@ def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Poli
     every = [prepare(run, policy) for run in baseline.runs]
     refuse_itself(candidate, baseline, every)
     notes = list(baseline.notes)
-    base = _at_load(candidate, every, baseline.allowed, notes)
-    _same_facts(candidate, base, baseline.allowed, notes)
-    _same_inputs(candidate, base, baseline.allowed, notes)
+    base = same_benchmark(candidate, every, baseline.allowed, notes)
     kind, base, candidate = _by_session(candidate, base, baseline.same_session, notes)
     held = _sessions(base), _sessions(candidate)
     within = kind == SAME and not baseline.same_session
@@ -65,6 +63,16 @@ def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Poli
 
 
 # ---- the same benchmark ---------------------------------------------------------------------
+
+
+def same_benchmark(
+    candidate: Sequence[Prepared], every: Sequence[Prepared], allowed: frozenset[str], notes: list[str]
+) -> list[Prepared]:
+    """The runs of a baseline at the load of the judged ones. Raises InputError for another benchmark."""
+    base = _at_load(candidate, every, allowed, notes)
+    _same_facts(candidate, base, allowed, notes)
+    _same_inputs(candidate, base, allowed, notes)
+    return base
 
 
 def _at_load(

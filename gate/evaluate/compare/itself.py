@@ -32,7 +32,8 @@ def refuse_itself(candidate: Sequence[Prepared], baseline: Baseline, base: Seque
     for digest, where in (*theirs, *baseline.reported.items()):
         if digest in judged:
             raise _refusal(judged[digest], where)
-    mine, named = _rows(candidate), _rows(base)
+    named = _rows(base)
+    mine = _rows(candidate) if named else []
     for (where, _), share in zip(
         named, shared([rows for _, rows in mine], [rows for _, rows in named]), strict=True
     ):
@@ -91,7 +92,10 @@ def _figures(one: Prepared, base: Run) -> Iterator[Figures]:
         # With the warm-up rule of this policy, and without: that of the saved report is not known.
         for rows in (one.evidence, run.evidence):
             assert isinstance(rows, Requests)
-            yield dict(_counted(rows))
+            key = "figures", id(rows)
+            if key not in one.memo:  # counted once, however many runs a baseline has
+                one.memo[key] = dict(_counted(rows))
+            yield one.memo[key]
 
 
 def _counted(rows: Requests) -> Iterator[tuple[tuple[str, float | None], float]]:

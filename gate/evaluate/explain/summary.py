@@ -243,6 +243,7 @@ def run_report(prepared: Prepared, policy: Policy, at_target: bool) -> RunReport
         mean_tokens(prepared, "input_tokens"),
         mean_tokens(prepared, "output_tokens"),
         run.failures,
+        run.interaction,
     )
 
 

@@ -1,0 +1,238 @@
+"""A branch of a git repository as the store of history: `git:BRANCH`, or `git:REMOTE#BRANCH`.
+
+The branch has no commit in common with the code. It is fetched shallow into a repository of its own, so that
+the checkout keeps its refs, its objects and its depth, and it is always the remote's: what is checked out
+may be the change that is judged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from tempfile import mkdtemp
+
+from ..errors import InputError, UsageError
+from .lines import MOST_BYTES
+
+PREFIX = "git:"
+_BRANCH = re.compile(r"(?!.*(\.\.|//|/\.|\.lock(/|$)))[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}(?<![./])")
+_TRIES = 12
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
+_WHO = {"NAME": "slo-gate", "EMAIL": "slo-gate@localhost"}
+# How the checkout reaches its remote: proxies, headers with tokens, keys, other addresses.
+_TRANSPORT = r"^(http|https|credential|url|ssh|core\.sshcommand|protocol)(\.|$)"
+_REJECTED = (
+    "[rejected]",
+    "[remote rejected]",
+    "fetch first",
+    "non-fast-forward",
+    "cannot lock ref",
+    "failed to update ref",
+)
+
+
+class Branch:
+    """Files at the root of a branch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        remote, mark, branch = name.removeprefix(PREFIX).rpartition("#")
+        if not _BRANCH.fullmatch(branch):
+            raise UsageError(f'"{branch}" is no name of a branch', name, "write it like git:slo-history")
+        if (mark and not remote) or remote.startswith("-"):
+            raise UsageError(f'"{remote}" is no repository', name, "write it like git:origin#slo-history")
+        self._remote, self._ref = remote, f"refs/heads/{branch}"
+        self._folder = ""
+        self._environment: dict[str, str] = {}
+        self._cwd = ""
+        self._urls = "", ""
+
+    # ---- reading ------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The names of the files at the root of the branch; none where there is no branch yet."""
+        return list(self._files(self._fetched()))
+
+    def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes | str]]:
+        """The bytes of each file of the branch as `names` has seen it."""
+        files = self._files(self._tip())
+        wanted: list[tuple[str, str]] = []
+        for name in names:
+            mode, blob, size = files.get(name, ("", "", "-"))
+            if not mode.startswith("100"):
+                yield name, "it is no regular file"
+            elif int(size) > MOST_BYTES:
+                yield name, f"it has more than {MOST_BYTES:,} bytes"
+            else:
+                wanted.append((name, blob))
+        asked = "".join(f"{blob}\n" for _, blob in wanted)
+        answer, at = self._git("cat-file", "--batch", stdin=asked.encode()).stdout, 0
+        for name, _ in wanted:
+            head, at = answer[at : (end := answer.index(b"\n", at))], end + 1
+            size_ = int(head.rpartition(b" ")[2])
+            yield name, answer[at : at + size_]
+            at += size_ + 1
+
+    def _files(self, tip: str) -> dict[str, tuple[str, str, str]]:
+        """Of each file its mode, its blob and its size."""
+        if not tip:
+            return {}
+        found = {}
+        for row in self._git("ls-tree", "-z", "-l", tip).stdout.split(b"\0")[:-1]:
+            facts, _, name = row.partition(b"\t")
+            mode, _, blob, size = facts.decode("ascii").split()
+            found[name.decode("utf-8", "replace")] = mode, blob, size
+        return found
+
+    # ---- writing ------------------------------------------------------------------------------
+
+    def write(self, lines: Mapping[str, bytes]) -> None:
+        """A commit with these files on top of whatever the branch has by then."""
+        self._commit(lines, (), f"Add {len(lines)} to the history")
+
+    def remove(self, names: Iterable[str]) -> None:
+        """A commit without these files; older commits of the branch keep them."""
+        gone = tuple(names)
+        self._commit({}, gone, f"Take {len(gone)} out of the history")
+
+    def _commit(self, lines: Mapping[str, bytes], gone: Sequence[str], message: str) -> None:
+        for attempt in range(_TRIES):
+            tip = self._fetched()
+            there = self._files(tip)
+            new = {name: data for name, data in lines.items() if name not in there}
+            left = [name for name in gone if name in there]
+            if not new and not left:
+                return
+            commit = self._made(tip, new, left, message)
+            pushed = self._git("push", "--quiet", self._urls[1], f"{commit}:{self._ref}", fails=True)
+            if not pushed.returncode:
+                return
+            why = pushed.stderr.decode("utf-8", "replace")
+            if not any(word in why for word in _REJECTED):
+                break
+            time.sleep(random.uniform(0.05, 0.2) * 1.6**attempt)  # somebody else was first
+        raise self._refused("cannot be pushed", pushed)
+
+    def _made(self, tip: str, new: Mapping[str, bytes], gone: Sequence[str], message: str) -> str:
+        """The commit with these files more and those less."""
+        self._git("read-tree", *([tip] if tip else ["--empty"]))
+        rows = [f"0 {'0' * 40}\t{name}\0" for name in gone]
+        for name, data in new.items():
+            blob = self._git("hash-object", "-w", "--stdin", stdin=data).stdout.decode().strip()
+            rows.append(f"100644 {blob}\t{name}\0")
+        self._git("update-index", "-z", "--index-info", stdin="".join(rows).encode())
+        tree = self._git("write-tree").stdout.decode().strip()
+        parent = ("-p", tip) if tip else ()
+        return self._git("commit-tree", *parent, "-m", message, tree).stdout.decode().strip()
+
+    # ---- the repository of its own --------------------------------------------------------------
+
+    def _fetched(self) -> str:
+        """The commit of the branch as the remote has it now; empty where it has no such branch."""
+        self._ready()
+        words = ("fetch", "--quiet", "--no-tags", "--depth=1", self._urls[0], f"+{self._ref}:{self._ref}")
+        fetched = self._git(*words, fails=True)
+        if not fetched.returncode:
+            return self._tip()
+        asked = self._git("ls-remote", "--exit-code", "--heads", self._urls[0], self._ref, fails=True)
+        if asked.returncode != 2:
+            raise self._refused("cannot be fetched", asked if asked.returncode else fetched)
+        self._git("update-ref", "-d", self._ref)
+        return ""
+
+    def _tip(self) -> str:
+        found = self._git("rev-parse", "--verify", "--quiet", self._ref, fails=True)
+        return found.stdout.decode("ascii", "replace").strip()
+
+    def _ready(self) -> None:
+        if self._folder:
+            return
+        self._urls = self._addresses()
+        self._folder = mkdtemp(prefix="slo-gate-history-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._git("init", "--quiet", "--bare", self._folder)
+        self._environment = {**self._transport(), "GIT_DIR": self._folder}
+
+    def _addresses(self) -> tuple[str, str]:
+        """Where to fetch from and to push to. A repository without a remote keeps its history itself."""
+        root = git_lines("rev-parse", "--show-toplevel")
+        self._cwd = root[0] if root else os.getcwd()  # noqa: PTH109
+        remote = self._remote or "origin"
+        url = git_lines("config", "--get", f"remote.{remote}.url")
+        if url:
+            push = git_lines("config", "--get", f"remote.{remote}.pushurl")
+            return url[0], (push or url)[0]
+        if self._remote:
+            return self._remote, self._remote
+        if not root:
+            hint = "run it in a checkout, or name the repository: `git:URL#BRANCH`"
+            raise UsageError("there is no repository of git here", self.name, hint)
+        return self._cwd, self._cwd
+
+    @staticmethod
+    def _transport() -> dict[str, str]:
+        """The checkout's own settings for reaching remotes, for the environment of git."""
+        words = ("config", "--local", "--includes", "--null", "--get-regexp", _TRANSPORT)
+        first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+        found: dict[str, str] = {}
+        pairs = [one.partition("\n") for one in git_output(*words).split("\0")[:-1]]
+        for at, (key, _, value) in enumerate(pairs, first):
+            found |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
+        return {**found, "GIT_CONFIG_COUNT": str(first + len(pairs))}
+
+    def _git(
+        self, *words: str, stdin: bytes = b"", fails: bool = False
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Git in the repository of its own. Raises InputError where it fails and may not."""
+        done = _run(*words, stdin=stdin, cwd=self._cwd, env=self._environment)
+        if done.returncode and not fails:
+            raise self._refused(f"git {words[0]} fails", done)
+        return done
+
+    def _refused(self, what: str, done: subprocess.CompletedProcess[bytes]) -> InputError:
+        said = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        why = next((line for line in said if line.startswith(("fatal:", "error:", "!"))), "".join(said[:1]))
+        hint = "look at the name of the remote and of the branch, and at the permissions of the job"
+        return InputError(f"{what}: {without_secrets(why) or 'git does not say why'}", self.name, hint)
+
+
+def without_secrets(text: str) -> str:
+    """Text without what stands before the @ of a URL."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+
+
+def tracked(folder: str) -> bool:
+    """Whether a commit that is checked out here holds files of this folder."""
+    return "://" not in folder and not folder.startswith(PREFIX) and bool(git_lines("ls-files", "--", folder))
+
+
+def git_lines(*words: str) -> list[str]:
+    """What git prints about the working folder; nothing where it fails."""
+    return git_output(*words).splitlines()
+
+
+def git_output(*words: str) -> str:
+    """The same, whole."""
+    done = _run("-c", "safe.bareRepository=explicit", *words)
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+def _run(
+    *words: str, stdin: bytes = b"", cwd: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    whole = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    whole |= {f"GIT_{role}_{what}": said for role in ("AUTHOR", "COMMITTER") for what, said in _WHO.items()}
+    whole |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C", **(env or {})}
+    try:
+        return subprocess.run(
+            ["git", *words], input=stdin, env=whole, cwd=cwd or None, capture_output=True, check=False
+        )
+    except OSError as error:
+        why = f"git cannot be started: {error.strerror or error}"
+        raise UsageError(why, "git", "install git, or name a folder as the store") from None

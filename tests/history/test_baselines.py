@@ -1,0 +1,295 @@
+"""Sessions remembered in a folder, a branch and an object store are one history and one baseline."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gate import history
+from gate.model import SessionRecord
+from tests.conftest import Process
+from tests.history import sessions as made
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty reports, named by their session."""
+    folder = tmp_path_factory.mktemp("sessions")
+    for number, data in made.reports(folder):
+        (folder / f"r{number:03}.json").write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def records(reports: Path) -> tuple[SessionRecord, ...]:
+    return tuple(
+        history.record_of(
+            (reports / f"r{number:03}.json").read_bytes(), made.commit(number), "main", made.time(number)
+        )
+        for number in range(60)
+    )
+
+
+@pytest.fixture(scope="session")
+def remembered(records: tuple[SessionRecord, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("remembered") / "store"
+    history.add(history.open_store(str(folder)), records)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the policy, outside of CI."""
+    (tmp_path / "slo.yaml").write_bytes(made.POLICY)
+    for name in ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITLAB_CI", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def bare(path: Path) -> str:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(path)], check=True)
+    return f"git:{path}#slo-history"
+
+
+@pytest.fixture
+def s3() -> Iterator[str]:
+    """A bucket of a real server on loopback that speaks S3 (make test-remote)."""
+    server = pytest.importorskip("moto.server", reason="moto[server] is not installed: make test-remote")
+    pytest.importorskip("s3fs", reason="s3fs is not installed: make test-remote")
+    import os
+
+    running = server.ThreadedMotoServer(port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    keys = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+    }
+    before = {name: os.environ.get(name) for name in keys}
+    os.environ |= keys | {"AWS_DEFAULT_REGION": "us-east-1"}
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir("bench")
+    yield "s3://bench/history"
+    for name, value in before.items():
+        os.environ.pop(name)
+        if value is not None:
+            os.environ[name] = value
+    running.stop()
+
+
+def listed(store: str, slo_gate: Process, cwd: Path) -> str:
+    done = slo_gate("history", "list", "--store", store, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compared(store: str, slo_gate: Process, cwd: Path, *more: str) -> dict[str, Any]:
+    """The report of a session of the slower build against a store."""
+    (cwd / "new.csv").write_text(made.rows(999, 1.2))
+    words = ("check", "new.csv", "--set", "hardware=H100", "--history", store, "--json", "out.json", *more)
+    done = slo_gate(*words, cwd=cwd)
+    assert done.returncode in (0, 1, 4), done.stderr
+    found: dict[str, Any] = json.loads((cwd / "out.json").read_text())
+    return found
+
+
+def same(report: dict[str, Any], store: str) -> dict[str, Any]:
+    """What the report says of its baseline, without the name of the store."""
+    said = json.dumps(report["baseline"]).replace(history.open_store(store).name, "STORE")
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def holds_the_same(store: str, records: Any, remembered: Path, slo_gate: Process, place: Path) -> None:
+    opened = history.open_store(store)
+    history.add(opened, records[:40])
+    assert history.add(opened, records) == (20, 40)
+    assert listed(store, slo_gate, place) == listed(str(remembered), slo_gate, place)
+    folder = compared(str(remembered), slo_gate, place)
+    assert same(compared(store, slo_gate, place), store) == same(folder, str(remembered))
+
+
+def test_a_branch_of_a_bare_repository_holds_the_same(
+    records: Any, remembered: Path, slo_gate: Process, place: Path
+) -> None:
+    holds_the_same(bare(place / "bare.git"), records, remembered, slo_gate, place)
+
+
+def test_a_bucket_holds_the_same(
+    s3: str, records: Any, remembered: Path, slo_gate: Process, place: Path
+) -> None:
+    holds_the_same(s3, records, remembered, slo_gate, place)
+
+
+def test_an_object_store_of_fsspec_holds_the_same(records: Any, remembered: Path, place: Path) -> None:
+    pytest.importorskip("fsspec")
+    store = history.open_store("memory://bench/history")
+    history.add(store, records)
+    assert history.load(store) == history.load(history.open_store(str(remembered)))
+    store.remove(store.names())
+    assert history.load(history.open_store("memory://bench/history")).records == ()
+
+
+def test_the_baseline_is_the_last_thirty_of_the_base_branch(
+    remembered: Path, reports: Path, slo_gate: Process, place: Path
+) -> None:
+    report = compared(str(remembered), slo_gate, place)
+    baseline = report["baseline"]
+    assert (baseline["kind"], baseline["sessions"]) == ("stored sessions", 30)
+    # P90 TTFT of the last thirty sessions, by hand: nearest rank of each, then their geometric mean.
+    values = []
+    for number in range(30, 60):
+        rows = (reports / f"s{number:03}.csv").read_text().splitlines()[1:]
+        ttft = np.array([float(row.split(",")[1]) for row in rows])
+        values.append(float(np.quantile(ttft, 0.9, method="inverted_cdf")))
+    change = next(c for c in baseline["changes"] if (c["metric"], c["statistic"]) == ("ttft", "p90"))
+    assert change["baseline_s"] == pytest.approx(float(np.exp(np.mean(np.log(values)))), rel=1e-9)
+    (note,) = [note for note in report["notes"] if "compared with" in note]
+    assert all(made.commit(number)[:12] in note for number in range(30, 60))
+    assert made.commit(29)[:12] not in note.split(": ")[-1].split(", ")
+
+
+def test_fewer_than_ten_sessions_only_warn(remembered: Path, slo_gate: Process, place: Path) -> None:
+    ten, nine = (compared(str(remembered), slo_gate, place, "--last", n) for n in ("10", "9"))
+    assert ten["baseline"]["kind"] == "stored sessions"
+    assert nine["baseline"]["kind"] == "stored (advisory)"
+    levels = [
+        next(one["level"] for one in report["objectives"] if one["id"] == "regression.ttft.p90")
+        for report in (ten, nine)
+    ]
+    assert levels == ["block", "warn"]
+
+
+OTHERS = {
+    "model": ("another model: model is other-70b", {"model": "other-70b"}),
+    "failed": ("3 failed requests", {"failed": 3}),
+    "slow": ("failed: ttft.p90", {"factor": 3.0}),
+}
+
+
+@pytest.mark.parametrize(("why", "how"), OTHERS.values(), ids=OTHERS.keys())
+def test_other_sessions_are_named_and_left_out(
+    why: str, how: dict[str, Any], remembered: Path, slo_gate: Process, place: Path
+) -> None:
+    shutil.copytree(remembered, place / "kept")
+    how = {"factor": 1.0, **how}
+    data = made.report(place / "odd.csv", made.rows(5, how.pop("factor"), **how))
+    odd = history.record_of(data, "f" * 40, "main", made.time(70))
+    history.add(history.open_store(str(place / "kept")), [odd])
+    report = compared("kept", slo_gate, place)
+    (note,) = [note for note in report["notes"] if "left out" in note]
+    assert "ffffffffffff" in note
+    assert why in note
+    assert same(report, "kept") == same(compared(str(remembered), slo_gate, place), str(remembered))
+    if "another" in why:
+        return
+    accepted = slo_gate("history", "accept", "fff", "--store", "kept", "--reason", "known", cwd=place)
+    assert accepted.returncode == 0, accepted.stderr
+    report = compared("kept", slo_gate, place)
+    assert any("ffffffffffff" in one["path"] for one in report["baseline"]["inputs"])
+
+
+def test_another_workload_of_the_policy_is_left_out(remembered: Path, slo_gate: Process, place: Path) -> None:
+    text = made.POLICY.decode().replace("{load:", "{input_tokens: {mean: 103}, load:")
+    (place / "slo.yaml").write_text(text)
+    data = compared(str(remembered), slo_gate, place)
+    assert data["baseline"]["sessions"] == 30  # what was not promised then is no difference
+    shutil.copytree(remembered, place / "kept")
+    asked = text.replace("mean: 103", "mean: 110, tolerance: 20%")
+    odd = made.report(place / "odd.csv", made.rows(5, 1.0), asked.encode())
+    history.add(
+        history.open_store(str(place / "kept")), [history.record_of(odd, "f" * 40, "main", made.time(70))]
+    )
+    report = compared("kept", slo_gate, place)
+    (note,) = [note for note in report["notes"] if "left out" in note]
+    assert "another workload: the policy asked for input_tokens of mean 110 and asks for 103" in note
+
+
+def test_a_session_is_no_baseline_of_itself(
+    remembered: Path, reports: Path, slo_gate: Process, place: Path
+) -> None:
+    shutil.copy(reports / "s059.csv", place / "again.csv")
+    words = (
+        "check",
+        "again.csv",
+        "--set",
+        "hardware=H100",
+        "--history",
+        str(remembered),
+        "--json",
+        "out.json",
+    )
+    slo_gate(*words, cwd=place)
+    report = json.loads((place / "out.json").read_text())
+    assert report["baseline"]["sessions"] == 30
+    assert any("it is the session that is judged" in note for note in report["notes"])
+
+
+def test_an_empty_store_is_no_baseline(slo_gate: Process, place: Path) -> None:
+    for store in ("nothing", bare(place / "bare.git")):
+        report = compared(store, slo_gate, place)
+        assert report["baseline"] is None
+        rule = next(one for one in report["objectives"] if one["id"] == "regression.ttft.p90")
+        assert rule["verdict"] == "skipped"
+        assert any("no session of main compares: the store is empty" in note for note in report["notes"])
+    (place / "slo.yaml").write_text(
+        made.POLICY.decode().replace("regression:", "regression:\n  required: true")
+    )
+    assert compared("nothing", slo_gate, place)["exit_code"] == 4
+
+
+def test_the_policy_names_its_history(remembered: Path, slo_gate: Process, place: Path) -> None:
+    (place / "slo.yaml").write_text(f"{made.POLICY.decode()}history: {{store: {remembered}, last: 12}}\n")
+    (place / "new.csv").write_text(made.rows(999, 1.2))
+    words = ("check", "new.csv", "--set", "hardware=H100", "--json", "out.json")
+    slo_gate(*words, cwd=place)
+    assert json.loads((place / "out.json").read_text())["baseline"]["sessions"] == 12
+    slo_gate(*words, "--no-history", cwd=place)
+    assert json.loads((place / "out.json").read_text())["baseline"] is None
+    slo_gate(*words, "--last", "11", cwd=place)
+    assert json.loads((place / "out.json").read_text())["baseline"]["sessions"] == 11
+    (place / "old.csv").write_text(made.rows(3, 1.0))
+    slo_gate(*words, "--baseline", "old.csv", cwd=place)
+    assert json.loads((place / "out.json").read_text())["baseline"]["name"] == "old.csv"
+    assert slo_gate("history", "list", cwd=place).stdout.endswith("for a baseline\n")
+
+
+REFUSED = [
+    ("--history", "s", "--baseline", "new.csv"),
+    ("--history", "s", "--no-history"),
+    ("--last", "3"),
+    ("--base-branch", "main"),
+    ("--history", "s", "--same-session"),
+    ("--history", "s", "--max-growth", "10%"),
+    ("--history", "git:../x"),
+    ("--history", "git:-x"),
+    ("--history", "git:a..b"),
+    ("--history", "git:--upload-pack=x#y"),
+    ("--history", "nope://x"),
+    ("--history", "s", "--allow-baseline", "everything"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_is_at_odds_is_a_usage_error(words: tuple[str, ...], slo_gate: Process, place: Path) -> None:
+    (place / "new.csv").write_text(made.rows(999, 1.2))
+    done = slo_gate("check", "new.csv", *words, cwd=place)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_store_that_is_a_file_is_unreadable(slo_gate: Process, place: Path) -> None:
+    (place / "file").write_text("x")
+    (place / "new.csv").write_text(made.rows(999, 1.2))
+    assert slo_gate("check", "new.csv", "--history", "file", cwd=place).returncode == 3
+    assert slo_gate("history", "list", "--store", "file", cwd=place).returncode == 3
