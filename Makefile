@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -141,6 +141,13 @@ calibrate: $(VENV)/.study ## the error rates of the verdicts, measured
 
 compare-rivals: $(VENV)/.dev ## slo-gate beside other gates, each in its own environment: docs/comparison.md
 	@$(BIN)/python benchmarks/compare_rivals.py --docs
+
+$(VENV)/.remote: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[dev-remote]')
+	@touch $@
+
+test-remote: $(VENV)/.remote ## read and write a real S3 server (moto) on this machine, and servers that fail
+	@NEED_REMOTE=1 $(BIN)/python -m pytest -q -n 0 tests/test_remote.py tests/test_remote_s3.py tests/history/test_baselines.py $(PYTEST)
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

@@ -10,12 +10,14 @@ import errno
 import os
 import stat
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from . import remote
 from .errors import UsageError
 
-Identity: TypeAlias = tuple[int, int]  # device and inode
+Identity: TypeAlias = tuple[int, int] | str  # device and inode; of a file elsewhere its URL
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -27,13 +29,29 @@ _KEPT: set[Identity] = set()  # and what will be, or may have been
 
 
 def forget() -> None:
-    """Begin a command line: nothing has been read."""
+    """Begin a command line, or end one: nothing has been read."""
     _READ.clear()
     _KEPT.clear()
+    remote.forget()
+
+
+def shown(path: str | Path) -> str:
+    """What messages and reports call a file."""
+    return remote.url_of(path) or str(path)
+
+
+def place(name: str) -> Path:
+    """Where the file of that name is on this machine: the copy of one elsewhere, fetched or not.
+
+    Raises OSError for a URL that has no copy.
+    """
+    return remote.mirrored(name) if remote.is_url(name) else Path(name)
 
 
 def identity(file: str | Path | int) -> Identity | None:
     """Of a regular file, by its name or descriptor; None where there is none."""
+    if not isinstance(file, int) and (url := str(file) if remote.is_url(file) else remote.url_of(file)):
+        return url
     try:
         found = os.stat(file)
     except (OSError, ValueError):
@@ -55,6 +73,9 @@ def opened(path: str | Path) -> BinaryIO:
     Raises OSError for what cannot be read, a named pipe, a socket and a device among it (the pipe of a
     shell's `<(command)` is read), and UsageError where stdout or stderr is redirected to the file.
     """
+    if url := str(path) if remote.is_url(path) else remote.url_of(path):
+        _READ.add(url)
+        path = remote.fetched(url)
     _refuse_special(os.stat(path), path)  # before it is opened: that alone wakes who waits at a pipe
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 the caller closes it
     try:
@@ -88,7 +109,7 @@ def keep_stdin() -> None:
 
 def let_go(path: str | Path) -> None:
     """The file was looked at and left aside: an output may replace it, if nothing else keeps it."""
-    _READ.discard(identity(path) or (0, 0))
+    _READ.discard(identity(path) or "")
 
 
 def is_read(found: Identity | None) -> bool:
@@ -96,20 +117,31 @@ def is_read(found: Identity | None) -> bool:
     return found in _READ or found in _KEPT
 
 
+class Upload(BytesIO):
+    """A file elsewhere, which has its old content until it is filled."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+
+
 def to_write(path: str | Path) -> BinaryIO:
     """A file to write, made where it is not there, and as long as it was: nothing is lost by opening it.
 
     Raises OSError, and UsageError for a file that is read.
     """
-    file = open(path, "wb", 0, opener=_without_emptying)  # noqa: SIM115 the caller closes it
-    if is_read(identity(file.fileno())):
-        file.close()
+    file = Upload(str(path)) if remote.is_url(path) else open(path, "wb", 0, opener=_without_emptying)  # noqa: SIM115
+    if is_read(identity(path) if isinstance(file, Upload) else identity(file.fileno())):
+        file.close()  # else the caller closes it
         raise UsageError("the output would overwrite what is read", str(path), "name another file")
     return file
 
 
 def fill(file: BinaryIO, content: bytes) -> None:
     """Make `content` the whole content of what `to_write` gave. Raises OSError, e.g. for a full disk."""
+    if isinstance(file, Upload):
+        remote.write(file.url, content)
+        return
     if identity(file.fileno()):  # a pipe has no length
         file.truncate(0)
     left = memoryview(content)
@@ -146,8 +178,8 @@ def _of_shell(path: str) -> bool:
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether a regular file is there and can be looked at."""
-    return os.path.isfile(path)
+    """Whether a regular file is there and can be looked at. Raises OSError of a store that fails."""
+    return os.path.isfile(path) or remote.is_file(path)
 
 
 def is_folder(path: str | Path) -> bool:
@@ -165,4 +197,4 @@ def kind(path: str | Path) -> str:
 
 def is_there(path: str | Path) -> bool:
     """Whether anything is there, and is no link to nothing."""
-    return os.path.exists(path)
+    return os.path.exists(path) or remote.is_file(path)

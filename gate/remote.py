@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import UsageError
 
@@ -20,14 +20,28 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _QUERY = re.compile(r"[?#][^/]*=")  # elsewhere a `?` is a glob
 _MAGIC = re.compile(r"[*?[]")
 _WEB = ("http", "https")
-_NEEDS = {"gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs", "abfs": "adlfs"}
+_NEEDS = {"gs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs", "abfs": "adlfs"}
 _INSTALL = "python -m pip install fsspec s3fs aiohttp"
+
+
+class Place(NamedTuple):
+    """A file, or a folder and all files below it."""
+
+    url: str
+    files: Sequence[Path]  # in the mirror, by name
+    is_folder: bool
+
+
+_LONGEST = 240  # bytes of a name: what lies beside it and what is half of it have a longer one
 _AT_ONCE = 8  # files that are fetched beside one another
 _CONNECT_S, _READ_S = 10, 60  # a gate must not wait for a store for the rest of the job
 
+_ALIAS = {"s3a": "s3", "gcs": "gs"}
 _SECRET: dict[str, str] = {}  # URL as it is shown -> as it is opened
-_MIRRORED: dict[Path, str] = {}  # file of the mirror -> URL as it is shown
+_FOUND: dict[str, Sequence[Place]] = {}  # URL -> what was found under it
+_KNOWN: set[Path] = set()  # files of the mirror that were named or listed
 _WHOLE: set[Path] = set()  # folders of the mirror all of whose files are known
+_FAULTS: dict[Path, OSError] = {}  # why a file could not be fetched
 _mirror: list[Path] = []  # the folder of this process, once there is one
 
 
@@ -44,7 +58,7 @@ def shown(name: str) -> str:
     if not is_url(name):
         return name
     scheme, _, rest = name.partition("://")
-    scheme = scheme.lower()
+    scheme = _ALIAS.get(scheme.lower(), scheme.lower())
     if scheme in ("file", "local"):
         from urllib.parse import unquote
 
@@ -65,7 +79,7 @@ def forget() -> None:
     """Begin a command line, or end one: the mirror is taken away."""
     import shutil
 
-    for known in (_SECRET, _MIRRORED, _WHOLE):
+    for known in (_SECRET, _FOUND, _KNOWN, _WHOLE, _FAULTS):
         known.clear()
     while _mirror:
         shutil.rmtree(_mirror.pop(), ignore_errors=True)
@@ -74,37 +88,55 @@ def forget() -> None:
 # ---- what is there --------------------------------------------------------------------------
 
 
-def find(url: str) -> list[Path]:
-    """Where the mirror has each file that a URL stands for, in order: a file, or all below a folder or glob.
+def find(url: str) -> Sequence[Place]:
+    """What a URL stands for, in order: a file, a folder, or what a glob matches; asked once.
 
-    A file that is not there is found when it is fetched. Raises OSError and UsageError.
+    A file that is not there is told when it is opened. Raises OSError and UsageError.
     """
+    if url not in _FOUND:
+        _FOUND[url] = sorted(_found(url))
+    return _FOUND[url]
+
+
+def _found(url: str) -> Iterable[Place]:
     scheme = url.partition("://")[0]
     if scheme in _WEB:
         if url.endswith("/"):
             raise _StoreError("a folder of a web server cannot be listed: name its files")
-        return [mirrored(url)]
+        return [_file(url)]
     store, place = _opened(url)
     with _Plainly():
         several = _MAGIC.search(place) and not _is_there(store, place)
         places = store.glob(place, detail=True) if several else {place: _info(store, place)}
-        files: list[str] = []
-        for name, info in places.items():
-            if info["type"] != "directory":
-                files.append(name)
-                continue
-            below = store.find(name)
-            files += below
-            _WHOLE.update(path.parent for path in map(mirrored, (_url(scheme, one) for one in below)))
-    return sorted({mirrored(_url(scheme, name)) for name in files})
+        return [
+            _folder(store, _url(scheme, name), name)
+            if info["type"] == "directory"
+            else _file(_url(scheme, name))
+            for name, info in places.items()
+        ]
 
 
-def is_file(path: Path) -> bool:
-    """Whether a file of the mirror is in the store; it is fetched. Raises OSError where nobody answers."""
-    if path in _MIRRORED:
-        return True
+def _file(url: str) -> Place:
+    path = _checked(url)
+    _KNOWN.add(path)
+    return Place(url, (path,), False)
+
+
+def _folder(store: Any, url: str, place: str) -> Place:
+    files = sorted(_checked(_url(url.partition("://")[0], name)) for name in store.find(place))
+    _KNOWN.update(files)
+    _WHOLE.update(path.parent for path in files)
+    for folder in _WHOLE:
+        folder.mkdir(parents=True, exist_ok=True)
+    return Place(url, files, True)
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a file of the mirror is in the store. Raises OSError where nobody answers, and UsageError."""
     url = url_of(path)
-    if url is None or path.parent in _WHOLE or url.partition("://")[0] in _WEB:
+    if url is None or Path(path) in _KNOWN:
+        return url is not None
+    if Path(path).parent in _WHOLE or url.partition("://")[0] in _WEB:
         return False  # a web server answers for files that it does not have
     store, place = _opened(url)
     try:
@@ -113,7 +145,7 @@ def is_file(path: Path) -> bool:
                 return False
     except PermissionError:  # what S3 says of a key that is not there to who may not list
         return False
-    fetch([mirrored(url)])
+    _KNOWN.add(Path(path))
     return True
 
 
@@ -137,54 +169,65 @@ def _url(scheme: str, name: str) -> str:
 
 
 def mirrored(url: str) -> Path:
-    """Where the mirror has the file of this URL, fetched or not. Raises OSError for an impossible name."""
+    """Where the mirror has the file of this URL, fetched or not."""
     import tempfile
 
     if not _mirror:
         _mirror.append(Path(tempfile.mkdtemp(prefix="slo-gate-")))
     scheme, _, rest = url.partition("://")
-    parts = rest.split("/")
-    if not all(
-        0 < len(part.encode()) < 256 and part not in (".", "..") and "\0" not in part for part in parts
-    ):
-        raise _StoreError("a part of its name cannot be that of a file")
-    path = _mirror[0].joinpath(scheme, *parts)
-    _MIRRORED[path] = url
-    return path
+    return _mirror[0].joinpath(scheme, *rest.split("/"))
 
 
-def url_of(path: Path) -> str | None:
+def _checked(url: str) -> Path:
+    """The same. Raises OSError for a name that no file of this machine can have."""
+    for part in url.partition("://")[2].split("/"):
+        if not 0 < len(part.encode()) < _LONGEST or part in (".", "..") or "\0" in part:
+            raise _StoreError("a part of its name cannot be that of a file")
+    return mirrored(url)
+
+
+def url_of(path: str | Path) -> str | None:
     """The URL of a file of the mirror as it is shown; None of any other file."""
-    if not _mirror or not path.is_relative_to(_mirror[0]):
+    if not _mirror or not Path(path).is_relative_to(_mirror[0]):
         return None
-    scheme, *parts = path.relative_to(_mirror[0]).parts
+    scheme, *parts = Path(path).relative_to(_mirror[0]).parts
     return f"{scheme}://{'/'.join(parts)}"
 
 
 # ---- reading and writing --------------------------------------------------------------------
 
 
-def fetch(paths: Iterable[Path]) -> dict[Path, OSError]:
-    """Copy files of the mirror from their stores, several at once; what went wrong with which.
+def fetch(paths: Iterable[Path]) -> Mapping[Path, OSError]:
+    """Copy files of the mirror from their stores, several at once; why it failed, of those where it did.
 
     Raises UsageError where an install is missing.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    missing = [path for path in dict.fromkeys(paths) if not path.exists()]
+    wanted = dict.fromkeys(paths)
+    missing = [path for path in wanted if not path.exists() and path not in _FAULTS]
     for path in missing[:1]:
-        _opened(_MIRRORED[path])  # what is imported is imported in one thread
+        _opened(str(url_of(path)))  # what is imported is imported in one thread
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         faults = zip(missing, pool.map(_fetched, missing), strict=True)
-        return {path: fault for path, fault in faults if fault is not None}
+        _FAULTS.update((path, fault) for path, fault in faults if fault is not None)
+    return {path: _FAULTS[path] for path in wanted if path in _FAULTS}
+
+
+def fetched(url: str) -> Path:
+    """The file of the mirror, with its content. Raises OSError and UsageError."""
+    path = _checked(url)
+    if fault := fetch([path]).get(path):
+        raise fault
+    return path
 
 
 def _fetched(path: Path) -> OSError | None:
     """Fetch one file; it appears whole or not at all."""
-    half = path.with_name(f".{path.name[:200]}.part")
+    half = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        store, place = _opened(_MIRRORED[path])
+        store, place = _opened(str(url_of(path)))
         with _Plainly():
             if "http" in store.protocol:  # it sends one answer, whose length its library holds it to
                 store.get_file(place, str(half), headers={"Accept-Encoding": "identity"})
@@ -214,10 +257,7 @@ def _same(before: dict[str, Any], after: dict[str, Any], size: int) -> None:
 
 def read(url: str) -> bytes:
     """The content of one file. Raises OSError and UsageError."""
-    path = mirrored(url)
-    if fault := fetch([path]).get(path):
-        raise fault
-    return path.read_bytes()
+    return fetched(url).read_bytes()
 
 
 def write(url: str, content: bytes) -> None:
@@ -225,6 +265,7 @@ def write(url: str, content: bytes) -> None:
     store, place = _opened(url)
     with _Plainly():
         store.pipe_file(place, content)
+    _stale(url)
 
 
 def remove(url: str) -> None:
@@ -235,6 +276,14 @@ def remove(url: str) -> None:
             store.rm_file(place)
         except FileNotFoundError:
             return
+    _stale(url)
+
+
+def _stale(url: str) -> None:
+    """What is known of a file holds no longer."""
+    _FOUND.clear()
+    _FAULTS.pop(mirrored(url), None)
+    mirrored(url).unlink(missing_ok=True)
 
 
 def _opened(url: str) -> tuple[Any, str]:

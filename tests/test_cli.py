@@ -437,7 +437,7 @@ def test_policy_validate_names_the_line(folder: Path, slo_gate: Process) -> None
 def test_check_does_not_import_what_it_does_not_use(folder: Path, slo_gate: Process) -> None:
     (folder / "sitecustomize.py").write_text(
         "import atexit, sys\n"
-        "heavy = ('jsonschema', 'rich', 'jinja2', 'junit_xml', 'scipy', 'urllib3')\n"
+        "heavy = ('jsonschema', 'rich', 'jinja2', 'junit_xml', 'scipy', 'urllib3', 'fsspec', 'pyarrow')\n"
         "atexit.register(lambda: sys.stderr.write(' '.join(m for m in heavy if m in sys.modules)))\n",
         encoding="utf-8",
     )

@@ -25,7 +25,7 @@ ALLOWED = {
     "model": {"errors", "units"},
     "policy": {"disk", "errors", "units", "model", "presets"},
     "presets": set(),
-    "readers": {"disk", "errors", "units", "model"},
+    "readers": {"disk", "errors", "units", "model", "remote"},
     "evaluate": {"errors", "units", "model", "stats"},
     "advise": {"errors", "units", "model", "stats", "evaluate"},
     "synth": {"errors", "model"},

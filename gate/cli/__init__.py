@@ -93,6 +93,8 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.INPUT
     except Exception as error:
         return _bug(error)
+    finally:
+        disk.forget()
 
 
 def _leave_no_stale_report(arguments: Sequence[str], error: click.ClickException) -> None:

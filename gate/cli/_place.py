@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..remote import is_url
+
 if TYPE_CHECKING:
     from ..model import AnyReport, Policy, PolicyName
 
@@ -19,6 +21,8 @@ def repository_path(path: str) -> str:
     The root is the nearest folder above the file that git made, else what the CI system calls its
     checkout, else the working folder.
     """
+    if is_url(path):
+        return ""
     for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):  # noqa: PTH100
         for root in _roots(place):
             if Path(place).is_relative_to(root):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import PolicyError
 from ..policy import MAX_BYTES, parse, versions
+from ..remote import is_url
 from ._base import SHA, base_commit
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def _inside(path: str) -> tuple[str, str]:
 
     By names alone: what is judged may have made links of its folders, or removed them.
     """
+    if is_url(path):
+        raise PolicyError("a file behind a URL is in no commit", path, "leave out --policy-from")
     if "\n" in path or "\0" in path:
         raise PolicyError("a path of several lines names no policy", "--policy", "rename the file")
     whole, complaint = Path(os.path.abspath(path)), ""  # noqa: PTH100 - Path.resolve follows links

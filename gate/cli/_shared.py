@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from .. import disk
+from .. import disk, remote
 from ..errors import Exit, GateError, InputError, UsageError
 from ._completing import completed, presets, profiles, tools
 from ._lines import tell
@@ -70,10 +70,23 @@ _GIVEN |= {
 
 
 def named(value: str) -> str:
-    """The type of every option that names a file: an empty name would be the current folder, or no output."""
+    """The type of every option that names a file: an empty name would be the current folder, or no output.
+
+    What a URL holds besides the place of the file is left out: it may be secret.
+    """
     if not value:
         raise click.BadParameter("the name is empty: check the variable it comes from")
-    return value
+    try:
+        return remote.shown(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def named_here(value: str) -> str:
+    """The same of what can be on this machine alone."""
+    if remote.is_url(name := named(value)):
+        raise click.BadParameter("a URL stands where only a file of this machine can")
+    return name
 
 
 def together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

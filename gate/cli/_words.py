@@ -7,6 +7,8 @@ from itertools import chain
 
 import click
 
+from ..errors import UsageError
+from ..remote import shown
 from ._shared import FILES
 
 
@@ -35,10 +37,18 @@ def stated_options(command: click.Command, words: Sequence[str]) -> tuple[dict[s
             if option is None and value.startswith("-"):  # an unknown flag
                 left = chain((value,), left)
         if option is not None and option.name:
-            found[option.name] = value
+            found[option.name] = _shown(value)
         if option is None or option.name not in FILES:
             inputs.append(value)
-    return found, [*inputs, *left]
+    return found, list(map(_shown, (*inputs, *left)))
+
+
+def _shown(value: str) -> str:
+    """The value without what a URL may hold of secrets."""
+    try:
+        return shown(value)
+    except UsageError as error:
+        return error.where
 
 
 def stated_outputs(options: Mapping[str, str]) -> list[tuple[str, str]]:

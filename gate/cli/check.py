@@ -79,7 +79,7 @@ _GROWTH = (
 @length_options
 @verdict_options
 def command(**options: Any) -> int:
-    """Judge benchmark RESULTS (files, folders, globs, or - for stdin) by a policy."""
+    """Judge benchmark RESULTS (files, folders, globs, URLs, or - for stdin) by a policy."""
     outputs = wanted_outputs(options)
     junit: dict[str, str | None] = {"dialect": options["junit_dialect"]}
     settings: dict[str, Mapping[str, object]] = {"junit": junit}

@@ -14,7 +14,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import hopeless, named, quantity, read_results, reading_options, save
+from ._shared import hopeless, named, named_here, quantity, read_results, reading_options, save
 
 if TYPE_CHECKING:
     from ..model import Load, Run
@@ -51,7 +51,7 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
     "--output",
     default="slo.yaml",
     show_default=True,
-    type=named,
+    type=named_here,
     metavar="FILE",
     help="Where to write; - is stdout.",
 )

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show, tell
-from ._shared import chosen_policy, columns, named, policy_options, save
+from ._shared import chosen_policy, columns, named_here, policy_options, save
 
 if TYPE_CHECKING:
     from ..recipe import Recipe
@@ -59,7 +59,7 @@ _OTHERS = ("genai-bench", "llmeter", "llm-load-test", "lmbenchmark")  # answered
 @click.option(
     "-o",
     "--output",
-    type=named,
+    type=named_here,
     metavar="FOLDER",
     help="Write bench.sh, the CI file and RECIPE.md there instead.",
 )

@@ -20,7 +20,7 @@ from ._shared import (
     ignored,
     length,
     length_options,
-    named,
+    named_here,
     needs_gaps,
     output_options,
     policy_options,
@@ -59,7 +59,7 @@ Exit codes: as check, and
 @click.option(
     "--dir",
     "folder",
-    type=named,
+    type=named_here,
     metavar="FOLDER",
     default="slo-gate-run",
     show_default=True,
@@ -116,7 +116,7 @@ Exit codes: as check, and
 @click.option("--image", metavar="DIGEST", help="Of the server's image, for the sidecars.")
 @click.option("--baseline-image", metavar="DIGEST", help="The same for the baseline's server.")
 @click.option(
-    "--dataset", type=named, metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars."
+    "--dataset", type=named_here, metavar="FILE", help="The prompts; their SHA-256 goes into the sidecars."
 )
 @reading_options
 @click.option("--again", is_flag=True, help="Give the verdict of a finished session again; runs nothing.")

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import named, quantity, save
+from ._shared import named_here, quantity, save
 
 if TYPE_CHECKING:
     from ..synth import Setting
@@ -19,7 +19,7 @@ _LAW = "MEAN[:STDDEV]"
 
 
 @click.command(name="synth")
-@click.argument("folder", type=named)
+@click.argument("folder", type=named_here)
 @click.option(
     "--format",
     "shape",

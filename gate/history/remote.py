@@ -27,10 +27,9 @@ class Objects:
         return list(self._paths)
 
     def _found(self) -> Iterator[tuple[Path, str]]:
-        for path in remote.find(self.name):
-            url = remote.url_of(path)
-            if url is not None and url != self.name:  # what is not there is taken for a file
-                yield path, url
+        for place in remote.find(self.name):
+            if place.is_folder:  # what is not there is taken for a file
+                yield from ((path, str(remote.url_of(path))) for path in place.files)
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes | str]]:
         """The bytes of each object, or why it cannot be read; several are fetched at once."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from ..disk import is_file, is_folder, is_there, kind
+from .. import remote
+from ..disk import is_file, is_folder, is_there, kind, shown
 from ..errors import InputError, UsageError
 from .source import Source
 
@@ -45,8 +47,9 @@ class Ignored:
         """Whether the file or folder is left out."""
         whole = Path(os.path.abspath(path)) if self.left_out else path  # noqa: PTH100 links stay as named
         for pattern, names in self.left_out.items():
-            if path.match(pattern) or whole.match(pattern):
-                names[f"{path}/" if is_folder(path) else str(path)] = None
+            plain = pattern.replace("://", "/", 1)  # of a URL
+            if path.match(plain) or whole.match(plain):
+                names[f"{shown(path)}/" if is_folder(path) else shown(path)] = None
                 return True
         return False
 
@@ -87,8 +90,12 @@ def find(
             sources.append(Source(None, STDIN, gaps=gaps, attempted_counter=attempted))
             continue
         path = Path(name)
-        found = _found(name, ignored, notes) if _several(name) else [] if ignored(path) else [path]
-        sources += [Source(file, str(file), gaps=gaps, attempted_counter=attempted) for file in found]
+        if remote.is_url(name):
+            found = _elsewhere(name, ignored, notes)
+        else:
+            found = _found(name, ignored, notes) if _several(name) else [] if ignored(path) else [path]
+        sources += [Source(file, shown(file), gaps=gaps, attempted_counter=attempted) for file in found]
+    remote.fetch(source.path for source in sources if source.path and remote.url_of(source.path))
     notes[:0] = ignored.notes()
     if not sources and any(ignored.left_out.values()):
         raise InputError("every file is left out", f"--ignore {', '.join(ignored.left_out)}", "ignore fewer")
@@ -102,6 +109,10 @@ def candidates(names: Iterable[str]) -> Iterator[Path]:
     """
     left_out = Ignored(())
     for name in filter(None, names):
+        if remote.is_url(name):
+            with suppress(OSError, UsageError):
+                yield from (file for place in remote.find(name) for file in place.files)
+            continue
         for place in _places(Path(name), left_out, _passed) if _several(name) else (Path(name),):
             if is_folder(place):
                 files = _walk(place, left_out, _passed)
@@ -126,30 +137,55 @@ def _several(name: str) -> bool:
 def _found(name: str, ignored: Ignored, notes: list[str]) -> list[Path]:
     found: list[Path] = []
     for place in _places(Path(name), ignored, _failed):
-        found += _folder(place, ignored, notes) if is_folder(place) else [place]
+        files = sorted(_walk(place, ignored, _failed)) if is_folder(place) else []
+        found += _results(files, str(place), ignored, notes) if is_folder(place) else [place]
     if not found and not is_folder(name):
-        but = ", besides what is ignored" if any(ignored.left_out.values()) else ""
-        hint = "check the pattern, or the step that writes the results"
-        raise InputError(f"no file matches{but}", name, hint)
+        raise _no_match(name, ignored)
     return list(dict.fromkeys(found))
 
 
-def _folder(path: Path, ignored: Ignored, notes: list[str]) -> list[Path]:
-    files = sorted(_walk(path, ignored, _failed))
+def _elsewhere(url: str, ignored: Ignored, notes: list[str]) -> list[Path]:
+    """The same of a URL."""
+    try:
+        places = remote.find(url)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", url) from None
+    found: list[Path] = []
+    for place in places:
+        files = [file for file in place.files if not _ignored_below(place, file, ignored)]
+        found += _results(files, place.url, ignored, notes) if place.is_folder else files
+    if not places:
+        raise _no_match(url, ignored)
+    return list(dict.fromkeys(found))
+
+
+def _ignored_below(place: remote.Place, file: Path, ignored: Ignored) -> bool:
+    """Whether a file, or a folder between it and its place, is left out."""
+    depth = len(file.parts) - len(remote.mirrored(place.url).parts)
+    return any(ignored(path) for path in (file, *list(file.parents)[: max(0, depth - 1)]))
+
+
+def _no_match(name: str, ignored: Ignored) -> InputError:
+    but = ", besides what is ignored" if any(ignored.left_out.values()) else ""
+    return InputError(f"no file matches{but}", name, "check the pattern, or the step that writes the results")
+
+
+def _results(files: Sequence[Path], name: str, ignored: Ignored, notes: list[str]) -> list[Path]:
+    """Of all files of a folder those that may be results. Raises InputError for what must not vanish."""
     results = [file for file in files if _suffix(file) in RESULT_SUFFIXES]
     for file in files:  # a dangling link may have been a folder; a pipe among results must not vanish
         if not (is_file(file) if _suffix(file) in RESULT_SUFFIXES else is_there(file)):
-            hint = f"fix it, or {leave_out(str(file))}"
-            raise InputError(f"is {kind(file)}, not a file", str(file), hint)
+            hint = f"fix it, or {leave_out(shown(file))}"
+            raise InputError(f"is {kind(file)}, not a file", shown(file), hint)
         if file.suffix.lower() in _PACKED and _suffix(Path(file.stem)) in RESULT_SUFFIXES:
-            hint = f"unpack it, pack it as .gz, or {leave_out(str(file))}"
-            raise InputError("is packed in a way that is not read", str(file), hint)
+            hint = f"unpack it, pack it as .gz, or {leave_out(shown(file))}"
+            raise InputError("is packed in a way that is not read", shown(file), hint)
     if not results:
         but = " besides what is ignored" if any(ignored.left_out.values()) else ""
         hint = "check the path, or the step that writes it"
-        raise InputError(f"the folder holds no result file{but}", str(path), hint)
+        raise InputError(f"the folder holds no result file{but}", name, hint)
     if others := [file.name for file in files if _suffix(file) not in RESULT_SUFFIXES]:
-        notes.append(f"{path}: skipped what cannot be a result: {some(others)}")
+        notes.append(f"{name}: skipped what cannot be a result: {some(others)}")
     return results
 
 

@@ -31,7 +31,7 @@ def kind(source: Source) -> str | None:
 
 def written(path: Path) -> bool:
     """Whether a file is an output of slo-gate; it is only looked at, and an output may replace it."""
-    source = Source(path, str(path))
+    source = Source(path, disk.shown(path))
     try:
         return side_file(source) in PAGES or _is_empty_list(source) or _output(source) is not None
     except GateError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from ..disk import opened
+from .. import disk
 from ..errors import InputError
 from ..model import Load, Run
 from .facts import added
@@ -53,7 +53,7 @@ def columns(path: Path | None) -> dict[str, str]:
     Raises InputError for a sidecar that is broken.
     """
     beside = None if path is None else path.with_name(path.name + SUFFIX)
-    return dict(_decoded(beside).columns) if beside is not None and os.path.lexists(beside) else {}
+    return dict(_decoded(beside).columns) if beside is not None and _is_there(beside) else {}
 
 
 def apply(run: Run) -> Run:
@@ -61,38 +61,45 @@ def apply(run: Run) -> Run:
 
     Raises InputError for a sidecar that is broken, belongs to other bytes, or says otherwise than the file.
     """
-    path = Path(run.input + SUFFIX)
-    if run.input == STDIN or not os.path.lexists(path):
+    if run.input == STDIN or not _is_there(path := disk.place(run.input + SUFFIX)):
         return run
-    said = _decoded(path)
+    where, said = disk.shown(path), _decoded(path)
     if said.result is not None and said.result.sha256 not in (None, run.sha256):
-        raise InputError("the sidecar was written for other content than the file holds", str(path), _HINT)
-    facts = {name: getattr(said, name) for name in _FACTS} | {"load": _load(said.load, path)}
-    missing = added(run, facts, "the sidecar says", "the result", str(path), _HINT)
+        raise InputError("the sidecar was written for other content than the file holds", where, _HINT)
+    facts = {name: getattr(said, name) for name in _FACTS} | {"load": _load(said.load, where)}
+    missing = added(run, facts, "the sidecar says", "the result", where, _HINT)
     stated = run.stated | missing.keys() - {"session"}
     return replace(run, **missing, stated=stated, notes=(*run.notes, *_notes(said)))
 
 
-def _decoded(path: Path) -> _Sidecar:
+def _is_there(path: Path) -> bool:
     try:
-        with opened(path) as file:
+        return os.path.lexists(path) or disk.is_file(path)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", disk.shown(path)) from None
+
+
+def _decoded(path: Path) -> _Sidecar:
+    where = disk.shown(path)
+    try:
+        with disk.opened(path) as file:
             said = msgspec.json.decode(file.read(_MOST_BYTES), type=_Sidecar)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", str(path), _HINT) from None
+        raise InputError(f"cannot be read: {error.strerror or error}", where, _HINT) from None
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"is no sidecar of slo-gate run: {error}", str(path), _HINT) from None
+        raise InputError(f"is no sidecar of slo-gate run: {error}", where, _HINT) from None
     for name in _FACTS:
         value = getattr(said, name)
         if value is not None and not 0 < len(value) <= _MOST_CHARACTERS:
-            raise InputError(f"a {name} has 1 to {_MOST_CHARACTERS} characters", str(path), _HINT)
+            raise InputError(f"a {name} has 1 to {_MOST_CHARACTERS} characters", where, _HINT)
     return said
 
 
-def _load(said: Load | None, path: Path) -> Load | None:
+def _load(said: Load | None, where: str) -> Load | None:
     """The load the command was told."""
     numbers = [n for n in (said.concurrency, said.request_rate) if n is not None] if said else []
     if len(numbers) > 1 or not all(0 < number < float("inf") for number in numbers):
-        raise InputError("a load is one positive concurrency or request rate", str(path), _HINT)
+        raise InputError("a load is one positive concurrency or request rate", where, _HINT)
     return Load(said.concurrency, said.request_rate) if said and numbers else None
 
 

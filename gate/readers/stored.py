@@ -154,7 +154,10 @@ class Stored:
         if self.path is None:
             return None
         path = self.path.with_name(name)
-        return type(self)(path, str(Path(self.name).with_name(name))) if disk.is_file(path) else None
+        try:
+            return type(self)(path, disk.shown(path)) if disk.is_file(path) else None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", disk.shown(path)) from None
 
     def too_large(self) -> InputError:
         """What a MemoryError says to people. Raised behind its handler, where what was held is free."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from ... import disk
 from ...errors import InputError
 from ...model import Aggregate, Counts, Doubt, Evidence, Load, Summary, Why
 from .. import kinds, tables
@@ -130,7 +131,7 @@ def _events(source: Source) -> Told:
 def _summary_of(source: Source) -> Source | None:
     folders = () if source.path is None else (source.path.parent, source.path.parent / "performance")
     paths = (folder / name for folder in folders for name in ("result_summary.json", "results_summary.json"))
-    beside = (Source(path, str(path)) for path in paths if path.is_file())
+    beside = (Source(path, disk.shown(path)) for path in paths if disk.is_file(path))
     known = (other for other in beside if kinds.kind_of(other, KINDS) is SUMMARY and other.shape == "object")
     return next(known, None)
 
