@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rival", action="store_true")
     options = parser.parse_args()
-    seeds = range(100, 120 if options.quick else 300)
+    seeds = range(100, 120 if options.quick else 200)
     per = 100 / len(seeds)
     missed = False
 

@@ -35,6 +35,7 @@ COMMANDS = {  # and each in a line of a narrow terminal
     "schema": "Print the JSON Schema of a file.",
     "synth": "Write results of a simulated server.",
     "tools": "List the tools whose results are read.",
+    "trend": "Show figures and change points over commits.",
     "whatif": "Show goodput as the bounds move.",
 }
 _REPORTING = ("check", "run")  # those that write reports to files

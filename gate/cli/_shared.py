@@ -475,8 +475,12 @@ def _terminal(report: AnyReport, **said: Any) -> str:
 
     tty = sys.stdout.isatty()
     color = not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or tty)
-    blocks = tty and (sys.stdout.encoding or "").lower().startswith("utf")
-    return text.emit(report, color=color, width=max(60, columns()), unicode=blocks, wrap=tty, **said)
+    return text.emit(report, color=color, width=max(60, columns()), unicode=blocks(), wrap=tty, **said)
+
+
+def blocks() -> bool:
+    """Whether stdout is a terminal that shows more than ASCII."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def columns() -> int:

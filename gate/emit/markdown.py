@@ -95,15 +95,7 @@ def _rendered(template: str, **context: Any) -> str:
 
 
 def _table(table: t.Table) -> Markup:
-    rule = tuple("---:" if name in table.numbers else "---" for name in table.headers)
-    escaped = [tuple(map(_cell, row)) for row in (table.headers, *table.rows)]
-    rows = (escaped[0], rule, *escaped[1:])
-    return markup("\n".join(f"| {' | '.join(row)} |" for row in rows))
-
-
-def _cell(text: str) -> str:
-    """A mark at the end stands before the space of the bar, so that it is no emphasis either."""
-    return re.sub(r" &#42;$", " *", f.markdown(text))
+    return markup(t.as_markdown(table))
 
 
 def _verbatim(text: str) -> Markup:

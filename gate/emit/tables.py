@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -26,6 +27,19 @@ def table_of(rows: Sequence[Mapping[str, str]], numbers: Iterable[str]) -> Table
     headers = tuple(name for name in rows[0] if any(row[name] for row in rows))
     cells = tuple(tuple(row[name] or "-" for name in headers) for row in rows)
     return Table(headers, cells, frozenset(numbers))
+
+
+def as_markdown(table: Table) -> str:
+    """The table of GitHub and GitLab Markdown, its cells inert."""
+    rule = tuple("---:" if name in table.numbers else "---" for name in table.headers)
+    escaped = [tuple(map(_cell, row)) for row in (table.headers, *table.rows)]
+    rows = (escaped[0], rule, *escaped[1:])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(text: str) -> str:
+    """A mark at the end stands before the space of the bar, so that it is no emphasis either."""
+    return re.sub(r" &#42;$", " *", f.markdown(text))
 
 
 def check_table(checks: Sequence[Check], report: Report) -> Table:

@@ -12,3 +12,4 @@ from gate.model.judged import *
 from gate.model.policy import *
 from gate.model.report import *
 from gate.model.run import *
+from gate.model.trend import *

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...model import AnyReport
+    from ...model import AnyReport, Trend
 
 
 def emit(report: AnyReport) -> str:
@@ -13,6 +13,13 @@ def emit(report: AnyReport) -> str:
     from .document import render
 
     return render(report)
+
+
+def emit_trend(trend: Trend) -> str:
+    """A trend as one HTML document; it has charts where vl-convert is there."""
+    from .trendpage import render
+
+    return render(trend)
 
 
 def warm_up() -> None:

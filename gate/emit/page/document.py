@@ -73,6 +73,11 @@ def render(report: AnyReport) -> str:
 
 
 def _render(report: AnyReport, **context: Any) -> str:
+    return document("template.html.j2", report=report, **context)
+
+
+def document(template: str, **context: Any) -> str:
+    """A page of this folder's `template` with the style, and the script that its policy allows."""
     import base64
     import hashlib
 
@@ -81,9 +86,8 @@ def _render(report: AnyReport, **context: Any) -> str:
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = rendered(
-        _FOLDER / "template.html.j2",
+        _FOLDER / template,
         _html,
-        report=report,
         f=f,
         script=markup(script),
         script_hash=markup(f"sha256-{digest}"),
@@ -148,9 +152,15 @@ def _figures(report: Report) -> tuple[list[tuple[Picture, str]], str]:
     """Every picture with its drawing, if there is one; why there is none, where that has a remedy."""
     if report.charts is None:
         return [], ""
-    from . import charts, engine, vega
+    from . import charts
 
-    pictures = charts.pictures(report)
+    return drawn(charts.pictures(report))
+
+
+def drawn(pictures: Sequence[Picture]) -> tuple[list[tuple[Picture, str]], str]:
+    """Every picture with its drawing, if there is one; why there is none, where that has a remedy."""
+    from . import engine, vega
+
     try:
         if not engine.available():
             raise engine.Undrawn(NO_CHARTS)
