@@ -8,9 +8,9 @@ from ..errors import Exit
 
 
 @click.command(name="schema")
-@click.argument("name", type=click.Choice(("policy", "report", "history")))
+@click.argument("name", type=click.Choice(("policy", "report", "history", "trend")))
 def command(name: str) -> int:
-    """Print the published JSON Schema of policies, of reports or of history."""
+    """Print the published JSON Schema of policies, reports, history or trends."""
     import json
 
     from .._schemas import load

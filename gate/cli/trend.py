@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from ._shared import as_json, columns, named, save
 
 if TYPE_CHECKING:
     from ..history import History
-    from ..model import SessionRecord, Trend
+    from ..model import Trend
 
 _EXITS = """\b
 Exit codes:
@@ -78,7 +77,7 @@ def _loaded(name: str, branch: str | None) -> tuple[History, str]:
     branch = branch or ("main" if counted["main"] else _most(counted))
     if not counted[branch]:
         held = ", ".join(f"{number} of {one}" for one, number in sorted(counted.items()) if number)
-        hint = f"it holds {held}" if held else "add one: `slo-gate history add report.json --store STORE`"
+        hint = f"it holds {held}" if held else "`slo-gate history add --help` says how sessions get there"
         raise InputError(f"no session{f' of {branch}' if branch else ''} is there", name, hint)
     return history, branch
 

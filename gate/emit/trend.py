@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import Trend, TrendChange, TrendLoad, TrendMove, TrendSeries, TrendSubject, Verdict
-from ..units import POINTS, SECONDS, SHARE, show
+from ..model import Trend, TrendChange, TrendLoad, TrendMove, TrendSeries, TrendSubject
+from ..units import POINTS, SHARE, show
 from . import format as f
 from .layout import capped, prose, table
 from .spark import spark
@@ -28,7 +28,9 @@ def text(trend: Trend, *, width: int = 80, unicode: bool = False, verbose: bool 
     for subject, load, change in shown:
         lines += prose(f"{change_day(subject, change)}  {_where(subject, load)}", width, "  ", 4)
         lines += prose(_moves(change, None if verbose else _MOVES), width, "    ", 6)
-        lines += prose(between(change), width, "    ", 6)
+        lines += [
+            line for said in between(change) for line in prose(said, max(width, len(said) + 4), "    ", 6)
+        ]
     if len(shown) < len(changes):
         lines.append(f"  and {len(changes) - len(shown)} more change points")
     if fails := failing(trend):
@@ -51,7 +53,7 @@ def markdown(trend: Trend) -> str:
                 "since": change_day(subject, change),
                 "of": _where(subject, load),
                 "moved": _moves(change, _MOVES),
-                "commits": between(change),
+                "commits": "; ".join(between(change)),
             }
             for subject, load, change in changes
         ]
@@ -65,8 +67,6 @@ def markdown(trend: Trend) -> str:
                 f"#### {f.markdown(_where(subject, load))}",
                 as_markdown(figure_table(subject, load, unicode=True)),
             ]
-            if said := legend(subject, load):
-                blocks.append(f.markdown(said))
     blocks += [f"- {f.markdown(note)}" for note in trend.notes]
     return "\n\n".join(blocks) + "\n"
 
@@ -89,7 +89,7 @@ def summary(trend: Trend) -> str:
         f"{changes} change point{'s' * (changes != 1)}" if changes else "no change point",
         f"{fails} objective{'s fail' if fails != 1 else ' fails'}" if fails else "no objective fails",
     ]
-    return f"{', '.join(said)}; any false change point at most {show(trend.alpha, SHARE)} of the time"
+    return ", ".join(said)
 
 
 def newest_changes(trend: Trend) -> Iterator[tuple[TrendSubject, TrendLoad, TrendChange]]:
@@ -146,12 +146,12 @@ def _moves(change: TrendChange, most: int | None) -> str:
     return named + (f" and {rest} more" if rest else "")
 
 
-def between(change: TrendChange) -> str:
-    """Which commits it lies between, and the command that looks for it."""
+def between(change: TrendChange) -> tuple[str, ...]:
+    """Which commits it lies between, and the command that looks for it, a line of its own."""
     good, bad = change.good_commit[:_SHORT], change.bad_commit[:_SHORT]
     if not change.bisect:
-        return f"both sides were measured at {bad}: not the code but what it ran on or with"
-    return f"after {good}, up to {bad}: git bisect start {bad} {good}"
+        return (f"both sides were measured at {bad}: not the code, but what it ran on or with",)
+    return (f"after {good}, up to {bad}", f"git bisect start {bad} {good}")
 
 
 def failing(trend: Trend) -> Table | None:
@@ -191,11 +191,9 @@ def matrix(trend: Trend) -> Table | None:
 def _newest(subject: TrendSubject) -> str:
     load = subject.loads[0]
     known = {one.id: one for one in load.series}
-    said = [subject.sessions[-1].verdict.name]
-    for id_ in ("goodput", "ttft.p99", "e2e.p99"):
-        if id_ in known and known[id_].values[-1] is not None:
-            said.append(f"{label(id_)} {value(known[id_], -1)}")
-    return ", ".join(said)
+    shown = [known[id_] for id_ in ("goodput", "ttft.p99", "e2e.p99") if id_ in known]
+    figures = [f"{label(one.id)} {value(one, -1)}" for one in shown if one.values[-1] is not None]
+    return ", ".join((subject.sessions[-1].verdict.name, *figures))
 
 
 def value(series: TrendSeries, at: int) -> str:
@@ -216,11 +214,6 @@ def figure_table(subject: TrendSubject, load: TrendLoad, *, unicode: bool) -> Ta
                 _line_title(subject): spark(one.values[-SHOWN:], unicode=unicode),
                 "bound": _bound(one),
             }
-        )
-    if marks := mark_line(subject, load).strip():
-        rows.append(
-            dict.fromkeys(rows[0] if rows else (), "")
-            | {_line_title(subject): marks and mark_line(subject, load)}
         )
     return table_of(rows, ("newest", "median", "bound")) if rows else Table(("figure",), ())
 
@@ -259,6 +252,9 @@ def legend(subject: TrendSubject, load: TrendLoad) -> str:
 def _figures(subject: TrendSubject, load: TrendLoad, width: int, *, unicode: bool) -> Sequence[str]:
     judged = "" if load.judged else " (not judged)"
     lines = [*prose(f"{_where(subject, load)}{judged}", width, "", 2)]
-    lines += table(figure_table(subject, load, unicode=unicode), width)
-    said = legend(subject, load)
-    return [*lines, f"  {said}"] if said else lines
+    figures, marks = figure_table(subject, load, unicode=unicode), mark_line(subject, load)
+    if not figures.rows or not marks.strip():
+        return [*lines, *table(figures, width)]
+    under = tuple(marks if title == _line_title(subject) else "" for title in figures.headers)
+    figures = Table(figures.headers, (*figures.rows, under), figures.numbers)
+    return [*lines, *table(figures, width), f"  {legend(subject, load)}"]

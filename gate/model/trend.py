@@ -111,7 +111,7 @@ class Trend(Struct, frozen=True, kw_only=True):
     sessions: int
     first_time: str  # empty: no session
     last_time: str
-    alpha: float  # chance of any false change point on the whole page
+    alpha: float  # level that all series share: docs/trend.md has the error rates
     subjects: tuple[TrendSubject, ...]
     notes: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ from ._beta import betainc
 from ._counting import Floats
 from ._relative import Shift, welch_shift
 
-ALPHA = 0.05  # chance of any false change in all series of a family
+ALPHA = 0.02  # chance of any false change in all series of a family, of sessions that are independent
 FEWEST = 3  # sessions on either side of a change; fewer are an outlier or not yet known
 _WINDOW = 50  # that one split is looked for in; the next window starts half of it later (Otava's)
 _WEAKER = 10.0  # times the level: what may be a change until its neighbours are known (Otava's)

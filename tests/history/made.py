@@ -80,7 +80,7 @@ def runs(
 
 
 def session(number: int, own: Sequence[RecordedRun], **facts: Any) -> SessionRecord:
-    """The record of session `number`, with its id; it fails where P99 TTFT of a judged run exceeds BOUND_S."""
+    """The record of session `number`, with its id; it fails where its P99 TTFT exceeds BOUND_S."""
     judged = [run.metrics["ttft_s"].p99 or 0.0 for run in own if run.at_target and "ttft_s" in run.metrics]
     worst = float(np.mean(judged)) if judged else None
     fails = worst is not None and worst > BOUND_S

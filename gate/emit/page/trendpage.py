@@ -41,7 +41,6 @@ class _Part(Struct, frozen=True):
     id: str
     title: str
     table: Table
-    legend: str
     figures: Sequence[tuple[Picture, str]]
     no_charts: str
 
@@ -60,7 +59,7 @@ def render(trend: Trend) -> str:
         }
         for subject, load, change in t.newest_changes(trend)
     ]
-    searches = [change.bisect or t.between(change) for *_, change in t.newest_changes(trend)]
+    searches = [change.bisect or t.between(change)[0] for *_, change in t.newest_changes(trend)]
     return document(
         "trend.html.j2",
         title=t.head(trend),
@@ -92,7 +91,6 @@ def _parts(trend: Trend) -> Iterator[_Part]:
             id=f"load-{at}",
             title=f"{t.name(subject)}, {f.plain(load.load)}",
             table=t.figure_table(subject, load, unicode=True),
-            legend=t.legend(subject, load),
             figures=[next(left) for _ in pictures],
             no_charts=why if not at else "",
         )
@@ -190,7 +188,7 @@ def _marks_layer(marks: Sequence[dict[str, Any]], x: v.Spec) -> v.Spec:
 
 
 def _says(ranges: Sequence[object], marks: Sequence[object], first: int) -> str:
-    said = ["The median over the runs of each session, in the order of time."]
+    said = ["Each session's mean of its runs, in the order of time."]
     if ranges:
         said.append("Bands: where a change happened, with 99% confidence; lines: the likeliest session.")
     said.append("Dashed: the bound of the policy then.")
