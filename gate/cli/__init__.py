@@ -30,6 +30,7 @@ COMMANDS = {  # and each in a line of a narrow terminal
     "inspect": "Show what results hold and can prove.",
     "plan": "Say how much a policy needs to decide.",
     "policy": "Check, show and compare policies.",
+    "pull": "Fetch live metrics for check to read.",
     "recipe": "Print how to measure what a policy asks.",
     "run": "Measure until the verdict is decided.",
     "schema": "Print the JSON Schema of a file.",

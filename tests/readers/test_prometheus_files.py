@@ -174,7 +174,60 @@ def matrix(*series: Any) -> dict[str, Any]:
     return {"status": "success", "data": {"resultType": "matrix", "result": list(series)}}
 
 
-NATIVE = {"metric": {"__name__": "vllm:e2e_request_latency_seconds"}, "histograms": [[1, {}]]}
+E2E = {"__name__": "vllm:e2e_request_latency_seconds", "model_name": "m"}
+
+
+def native(*steps: tuple[float, str, list[list[Any]]], **labels: str) -> dict[str, Any]:
+    """Of E2E: the time, the count and the buckets of each look, as the API tells them."""
+    looks = [[at, {"count": count, "sum": "1", "buckets": held}] for at, count, held in steps]
+    return {"metric": {**E2E, **labels}, "histograms": looks}
+
+
+def test_native_histograms_are_counts_up_to_edges(tmp_path: Path) -> None:
+    """Two processes, one of which saw nothing in a bucket; by hand: 4 <= 1, 7 <= 2, 8 in all."""
+    first = native(
+        (0, "10", [[0, "0.5", "1", "6"], [0, "1", "2", "4"]]),
+        (60, "16", [[0, "0.5", "1", "9"], [0, "1", "2", "6"], [0, "2", "4", "1"]]),
+        pod="a",
+    )
+    second = native(
+        (0, "5", [[0, "0.5", "1", "5"]]), (60, "7", [[0, "0.5", "1", "6"], [0, "1", "2", "1"]]), pod="b"
+    )
+    (run,) = read(save(tmp_path, "a.json", matrix(first, second)))
+    assert isinstance(run.evidence, Histogram)
+    held = run.evidence.buckets["e2e"]
+    assert held.edges_s.tolist() == [1.0, 2.0, 4.0, np.inf]
+    assert np.cumsum(held.counts).tolist() == [4, 7, 8, 8]
+    assert run.counts == Counts(8, 8, 0)
+
+
+def test_where_a_native_histogram_became_coarser_the_coarse_edges_stay(tmp_path: Path) -> None:
+    """It halves its resolution when it has too many buckets: 1 to 4 is one bucket then, and 2 is no edge."""
+    looks = native(
+        (0, "3", [[0, "1", "2", "1"], [0, "2", "4", "1"], [0, "4", "8", "1"]]),
+        (60, "9", [[0, "1", "4", "5"], [0, "4", "16", "4"]]),
+    )
+    (run,) = read(save(tmp_path, "a.json", matrix(looks)))
+    assert isinstance(run.evidence, Histogram)
+    held = run.evidence.buckets["e2e"]
+    assert held.edges_s.tolist() == [4.0, 16.0, np.inf]
+    assert held.counts.tolist() == [3, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("buckets", "why"),
+    [
+        ([[0, "1", "2", "0.5"]], "no counts"),
+        ([[0, "1", "2", "NaN"]], "no counts"),
+        ([[0, "2", "1", "1"]], "overlap"),
+        ([[0, "1", "3", "1"], [0, "2", "4", "1"]], "overlap"),
+        ([[0, "1", "2", "x"]], "no number"),
+        ([[0, "1", "2", "9"]], "more than its count"),
+    ],
+)
+def test_a_native_histogram_that_cannot_be_is_refused(tmp_path: Path, buckets: Any, why: str) -> None:
+    good = [[0, "1", "2", "1"]]
+    assert why in error_of(save(tmp_path, "a.json", matrix(native((0, "3", good), (60, "4", buckets)))))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +238,7 @@ NATIVE = {"metric": {"__name__": "vllm:e2e_request_latency_seconds"}, "histogram
         ({"status": "success", "data": {"resultType": "matrix", "result": 3}}, "expected"),
         (matrix(), "holds no sample"),
         (matrix({"metric": {}, "values": [[1, "2"]]}), "lost its name"),
-        (matrix(NATIVE), "native histogram"),
+        (matrix({"metric": E2E, "histograms": [[1, {}]]}), "missing required field"),
     ],
 )
 def test_an_answer_without_raw_series_says_what_to_ask(tmp_path: Path, answer: Any, why: str) -> None:

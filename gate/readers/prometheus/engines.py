@@ -36,6 +36,7 @@ class Engine(Struct, frozen=True, eq=False):
     floored: bool = False  # values are floored to whole units: le=100 counts what is under 101
     no_metric: Mapping[str, str] = {}  # metric -> why it is not judged whatever is there
     old_tpot: str = ""  # why "tpot_old" is no TPOT
+    own_edges: str = ""  # how the server is given buckets of one's own
 
 
 ENGINES = yaml_table(Path(__file__).with_suffix(".yaml"), tuple[Engine, ...])
@@ -63,6 +64,10 @@ def _table() -> dict[str, Part]:
 
 
 _PARTS = _table()
+_FAMILIES = (family for engine in ENGINES for family in engine.histograms)
+NAMES = tuple(
+    dict.fromkeys((*_PARTS, *_FAMILIES, "process_start_time_seconds"))
+)  # what a server is asked for
 _BARE_TRTLLM = {name.removeprefix("trtllm_") for name in _PARTS if name.startswith("trtllm_")}
 
 

@@ -183,7 +183,7 @@ def _told(window: Window, group: Group, load: Load | None, uncounted: str, gener
     return Told(
         format=f"prometheus {window.engine.name}",
         tool=window.engine.tool,
-        evidence=Histogram(buckets, _edges(buckets)),
+        evidence=Histogram(buckets, _edges(buckets, window.engine.own_edges)),
         retries=0,  # a request that is sent again is one more to the gateway
         counts=Counts(window.completed + failed, window.completed, failed),
         output_tokens=window.tokens,
@@ -233,8 +233,8 @@ def _without_single_tokens(window: Window) -> tuple[Mapping[str, Buckets], tuple
     return {**window.buckets, "tpot": Buckets(tpot.edges_s, counts, out)}, (why,)
 
 
-def _edges(buckets: Mapping[str, Buckets]) -> str:
-    """What would decide: the two edges around each metric's P99."""
+def _edges(buckets: Mapping[str, Buckets], own: str) -> str:
+    """What would decide: the two edges around each metric's P99, or buckets of one's own."""
     named = []
     for metric, one in buckets.items():
         total = one.counts.sum()
@@ -243,7 +243,8 @@ def _edges(buckets: Mapping[str, Buckets]) -> str:
         at = int(np.searchsorted(np.cumsum(one.counts), 0.99 * total))
         around = [float(edge) for edge in one.edges_s[max(at - 1, 0) : at + 1] if np.isfinite(edge)]
         named.append(f"{metric.upper()} {' or '.join(units.show(edge, units.SECONDS) for edge in around)}")
-    return f"a bound on a bucket edge (around P99: {', '.join(named)})" if named else ""
+    more = f", or buckets with an edge at the bound ({own})" if own else ""
+    return f"a bound on a bucket edge (around P99: {', '.join(named)}){more}" if named else ""
 
 
 # ---- notes --------------------------------------------------------------------------------

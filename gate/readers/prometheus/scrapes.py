@@ -7,15 +7,15 @@ a word, and names no line in its errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from math import isfinite, isnan
-from typing import Any
+from math import inf, isfinite, isnan
 
 from msgspec import Struct, field
 
 from ..source import Source
 from .engines import Labels, Series, canonical
+from .native import Native, classic
 
 Sample = tuple[Series, float, float | None]  # value, and the time in s since 1970
 
@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?
 _START = "process_start_time_seconds"
 _MILLISECONDS_FROM = 1e11  # the year 5138 in seconds, 1973 in milliseconds: the text format uses ms
 _COUNT_MAX = 2.0**53
+_MOST_LOOKS = 100_000
 _NAME_EPOCH = re.compile(r"(?<!\d)(\d{13}|\d{10})(?!\d)")
 _NAME_DATE = re.compile(r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)[T_-]?(\d\d)[-:]?(\d\d)[-:]?(\d\d)Z(?![\dA-Za-z])")
 
@@ -241,8 +242,8 @@ class _Answer(Struct):
     metric: dict[str, str]
     values: list[tuple[float, str]] = []
     value: tuple[float, str] | None = None
-    histogram: Any = None  # native ones
-    histograms: Any = None
+    histogram: tuple[float, Native] | None = None
+    histograms: list[tuple[float, Native]] = []
 
 
 class _Data(Struct):
@@ -264,15 +265,55 @@ def from_json(source: Source, want: Wanted) -> list[Scrape]:
         raise source.fail(f"holds a {what}, not series over time", "$.data.resultType", RAW)
     data = source.doc.get("data", _Data)
     looks: dict[float, Scrape] = {}
+    natives: dict[str, list[tuple[Labels, Sequence[tuple[float, Native]]]]] = {}
     for answer in data.result if data else []:
         _steps(source, answer, want, looks)
+        steps = (*answer.histograms, *((answer.histogram,) if answer.histogram else ()))
+        if steps and Series(f"{_name(source, answer)}_count").part is not None:
+            labels = sorted(
+                (canonical(key), text) for key, text in answer.metric.items() if key != "__name__"
+            )
+            natives.setdefault(_name(source, answer), []).append((tuple(labels), steps))
+    for name, found in natives.items():
+        try:
+            for time, series, value in classic(name, found):
+                looks.setdefault(time, Scrape(source, time)).put(series, value)
+        except ValueError as error:
+            raise source.fail(f"{name}: {error}", "$.data.result", RAW) from None
+    for time in _asked(source):
+        looks.setdefault(time, Scrape(source, time))  # nobody was there: what vanished is missed in it
     return [looks[time] for time in sorted(looks)]
 
 
-def _steps(source: Source, answer: _Answer, want: Wanted, looks: dict[float, Scrape]) -> None:
+class _Span(Struct):
+    """What `slo-gate pull` asked for; s since 1970 and s."""
+
+    begin_s: float
+    end_s: float
+    step_s: float
+
+
+def _asked(source: Source) -> list[float]:
+    """Every time that was asked for, where the file says so: an answer leaves out those without a sample."""
+    span = source.doc.get("slo_gate_pull", _Span)
+    if span is None:
+        return []
+    looks = (span.end_s - span.begin_s) / span.step_s if span.step_s > 0 else inf
+    if not 0 <= looks < _MOST_LOOKS:
+        raise source.fail("says that it was pulled at no times", "$.slo_gate_pull", "pull it again")
+    return [round(span.begin_s + at * span.step_s, 3) for at in range(int(looks + 1e-6) + 1)]
+
+
+def _name(source: Source, answer: _Answer) -> str:
+    """Canonical. Raises InputError for the value of an expression."""
     name = answer.metric.get("__name__")
     if name is None:
         raise source.fail("holds the value of an expression, which has lost its name and counts", hint=RAW)
+    return canonical(name)
+
+
+def _steps(source: Source, answer: _Answer, want: Wanted, looks: dict[float, Scrape]) -> None:
+    name = _name(source, answer)
     try:
         series = _series("", dict(answer.metric), want)
     except ValueError as error:
@@ -282,9 +323,6 @@ def _steps(source: Source, answer: _Answer, want: Wanted, looks: dict[float, Scr
         if not isfinite(time):
             raise source.fail("a sample has no time", "$.data.result", RAW)
         looks.setdefault(time, Scrape(source, time))  # a look is one even where this series is not read
-    native = answer.histogram is not None or answer.histograms is not None
-    if native and Series(f"{canonical(name)}_count").part is not None:
-        raise source.fail(f"{name} is a native histogram, whose buckets are not read", hint=_CLASSIC)
     if series is None:
         return
     for time, text in steps:
@@ -295,6 +333,3 @@ def _steps(source: Source, answer: _Answer, want: Wanted, looks: dict[float, Scr
         if value is None or why:
             raise source.fail(why, f"$.data.result, at {time:.0f}", RAW)
         looks[time].put(series, value)
-
-
-_CLASSIC = "scrape classic histograms as well (always_scrape_classic_histograms: true)"

@@ -1,0 +1,97 @@
+"""Engines' own /metrics pages, looked at several times: what a server of Prometheus would keep of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..errors import GateError, InputError, UsageError
+from ..readers.prometheus.scrapes import Scrape, from_text, wanted
+from ..readers.source import Source
+from .answers import Answer, Pulled, Span, clock
+from .client import Client, named
+
+Progress = Callable[[int, int], None]  # looks done, looks in all
+
+
+def pull_pages(
+    client: Client, urls: Sequence[str], span: Span, *, attempted: str = "", progress: Progress | None = None
+) -> Pulled:
+    """Look at every page at each step of `span`, which begins when it is called.
+
+    A page that does not answer at one look is told and is missing in that look, so that the windows about it
+    are refused. Raises UsageError for a page named twice, InputError where no page ever answered.
+    """
+    if len(set(map(named, urls))) < len(urls):
+        raise UsageError("a page is named twice", named(urls[0]), "name each page once")
+    found: dict[tuple[tuple[str, str], ...], Answer] = {}
+    notes: list[str] = []
+    last: GateError | None = None
+    begun = time.monotonic()
+    for look in range(span.looks):
+        time.sleep(max(0.0, begun + look * span.step_s - time.monotonic()))
+        at = round(span.begin_s + look * span.step_s, 3)
+        for url in urls:
+            try:
+                scrape = _scrape(client.get(url), named(url), attempted)
+            except GateError as error:
+                last = error
+                notes.append(f"{error.where} at {clock(at)}: {error.message}")
+                continue
+            _keep(scrape, urlsplit(named(url)).netloc, at, found)
+        if progress:
+            progress(look + 1, span.looks)
+    if not found:
+        assert last is not None
+        raise InputError(last.message, last.where, last.hint) from None
+    about = {
+        "url": " ".join(map(named, urls)),
+        "match": "",
+        "attempted": attempted,
+        **msgspec.to_builtins(span),
+    }
+    return Pulled(tuple(found.values()), about, tuple(notes))
+
+
+def _scrape(body: bytes, where: str, attempted: str) -> Scrape:
+    """The one exposition of a page. Raises InputError for any other page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page"
+        path.write_bytes(body)
+        source = Source(path, where, attempted_counter=attempted or None)
+        if source.shape != "text":
+            raise source.fail(
+                "is no page of metrics", hint="name the engine's page, such as http://engine:8000/metrics"
+            )
+        found = from_text(source, wanted(source))
+    if len(found) != 1 or not (found[0].values or found[0].starts):
+        raise InputError(
+            "holds no metric of an engine that is known",
+            where,
+            "name the engine's page, such as http://engine:8000/metrics",
+        )
+    return found[0]
+
+
+def _keep(scrape: Scrape, instance: str, at: float, found: dict[tuple[tuple[str, str], ...], Answer]) -> None:
+    """Each sample under its series, with the page it stood on, as Prometheus labels it."""
+    starts = {
+        (*process, ("__name__", "process_start_time_seconds")): value
+        for process, value in scrape.starts.items()
+    }
+    values = {
+        (
+            *series.labels,
+            ("__name__", series.name),
+            *((("le", f"{series.le:g}"),) if series.le is not None else ()),
+        ): value
+        for series, value in scrape.values.items()
+    }
+    for labels, value in (starts | values).items():
+        key = tuple(sorted({"instance": instance, **dict(labels)}.items()))
+        found.setdefault(key, Answer(dict(key))).values.append((at, repr(value)))
