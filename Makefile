@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote test-live lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ $(VENV)/.browser: $(VENV)/.dev
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 	@$(call PIP,install --quiet -e '.[browser]')
 	@touch $@
+
+test-live: $(VENV)/.dev ## pull from a real Prometheus
+	@command -v prometheus >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }
+	@NEED_PROMETHEUS=1 $(BIN)/python -m pytest -q -n 0 tests/live $(PYTEST)
 
 test-html: $(VENV)/.browser .cache/axe/node_modules/axe-core/axe.min.js ## open the report page in a real browser
 	@NEED_BROWSER=1 $(BIN)/python -m pytest -q tests/html $(PYTEST)

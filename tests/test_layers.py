@@ -50,6 +50,7 @@ ALLOWED = {
         "emit",
         "_schemas",
         "bench",
+        "live",
         "history",
         "publish",
         "recipe",
