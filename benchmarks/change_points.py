@@ -2,8 +2,8 @@
 
 60 sessions with P50, P90 and P99 of TTFT, TPOT and E2E (what all figures of a session share, and a noise of
 their own of 0.5 %, 1 % and 3 %), goodput and error rate of 1,500 requests.
-`--rival` adds Apache Otava's answers where it is installed (a change: in Gaussian noise alone). Prints Markdown
-and exits 1 where a bar is missed. `--quick` takes fewer seeds.
+`--rival` adds Apache Otava's answers where it is installed (a change: in Gaussian noise alone).
+Prints Markdown and exits 1 where a bar is missed. `--quick` takes fewer seeds.
 
 The constants of gate/stats/_changes.py were chosen on other seeds and on the families marked with *.
 """

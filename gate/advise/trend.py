@@ -41,7 +41,7 @@ _LENGTHS = 0.1  # by which prompts or answers may be longer and be the same work
 Key = tuple[str, str, str, str, str]  # policy, tool, model, hardware, interaction
 
 
-class _Part(Struct, frozen=True, eq=False):
+class Part(Struct, frozen=True, eq=False):
     """What one session has of a subject."""
 
     record: SessionRecord
@@ -72,20 +72,20 @@ def trend(
     )
 
 
-def split(records: Iterable[SessionRecord]) -> dict[Key, list[_Part]]:
+def split(records: Iterable[SessionRecord]) -> dict[Key, list[Part]]:
     """The sessions of each subject: one of several models or tools has a part in several."""
-    found: dict[Key, list[_Part]] = {}
+    found: dict[Key, list[Part]] = {}
     for record in records:
         runs: dict[Key, list[RecordedRun]] = {}
         for run in record.runs:
             facts = (run.model or "", run.hardware or "", run.interaction or "")
             runs.setdefault((record.policy.name, run.tool, *facts), []).append(run)
         for key, own in runs.items():
-            found.setdefault(key, []).append(_Part(record, own))
+            found.setdefault(key, []).append(Part(record, own))
     return found
 
 
-def by_load(part: _Part) -> dict[str, list[RecordedRun]]:
+def by_load(part: Part) -> dict[str, list[RecordedRun]]:
     """The runs of each load, by its name; runs whose load nobody stated are one of its own."""
     found: dict[str, list[RecordedRun]] = {}
     for run in part.runs:
@@ -93,11 +93,11 @@ def by_load(part: _Part) -> dict[str, list[RecordedRun]]:
     return found
 
 
-def _loads(parts: Sequence[_Part]) -> list[str]:
+def _loads(parts: Sequence[Part]) -> list[str]:
     return sorted({name for part in parts for name in by_load(part)})
 
 
-def _subject(key: Key, parts: list[_Part], left_out: Mapping[str, str], alpha: float) -> TrendSubject:
+def _subject(key: Key, parts: list[Part], left_out: Mapping[str, str], alpha: float) -> TrendSubject:
     policy, tool, model, hardware, interaction = key
     sessions = tuple(
         _session(part, before, left_out) for before, part in zip([None, *parts], parts, strict=False)
@@ -118,7 +118,7 @@ def _subject(key: Key, parts: list[_Part], left_out: Mapping[str, str], alpha: f
 # ---- sessions -----------------------------------------------------------------------------------
 
 
-def _session(part: _Part, before: _Part | None, left_out: Mapping[str, str]) -> TrendSession:
+def _session(part: Part, before: Part | None, left_out: Mapping[str, str]) -> TrendSession:
     record = part.record
     return TrendSession(
         id=record.id,
@@ -130,7 +130,7 @@ def _session(part: _Part, before: _Part | None, left_out: Mapping[str, str]) -> 
     )
 
 
-def _marks(part: _Part, before: _Part | None) -> Iterator[TrendMark]:
+def _marks(part: Part, before: Part | None) -> Iterator[TrendMark]:
     record = part.record
     for tag in record.tags:
         yield TrendMark("release", tag)
@@ -158,7 +158,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 # ---- objectives ---------------------------------------------------------------------------------
 
 
-def _objectives(parts: Sequence[_Part]) -> Iterator[TrendObjective]:
+def _objectives(parts: Sequence[Part]) -> Iterator[TrendObjective]:
     """Those of the newest session that was judged, and for how many sessions in a row each has failed.
 
     A session that does not know an objective neither fails it nor ends the row.
@@ -196,7 +196,7 @@ class _Figure(Struct, frozen=True, eq=False):
     least: float  # standard deviation that its sessions have at least
 
 
-def _load(name: str, parts: Sequence[_Part], sessions: Sequence[TrendSession], alpha: float) -> TrendLoad:
+def _load(name: str, parts: Sequence[Part], sessions: Sequence[TrendSession], alpha: float) -> TrendLoad:
     runs = [by_load(part).get(name, []) for part in parts]
     figures = [figure for figure in _figures(runs, parts) if any(v is not None for v in figure.series.values)]
     present = [at for at, own in enumerate(runs) if own]
@@ -208,7 +208,7 @@ def _load(name: str, parts: Sequence[_Part], sessions: Sequence[TrendSession], a
     )
 
 
-def _figures(runs: Sequence[Sequence[RecordedRun]], parts: Sequence[_Part]) -> Iterator[_Figure]:
+def _figures(runs: Sequence[Sequence[RecordedRun]], parts: Sequence[Part]) -> Iterator[_Figure]:
     rules = [
         {one.id: one for one in part.record.objectives} if any(run.at_target for run in own) else {}
         for own, part in zip(runs, parts, strict=True)

@@ -34,26 +34,23 @@ store_option = click.option("--store", type=named, metavar="STORE", help=_STORE)
 _SHA = re.compile("[0-9a-f]{7,64}")
 
 
-def store_of(name: str | None) -> Store:
+def store_of(name: str | None, hint: str = "name one: `--store history`") -> Store:
     """The store of that name, or of the policy that is found. Raises UsageError and PolicyError."""
     from ..history import open_store
 
-    return open_store(name or _policy_store())
+    return open_store(name or _policy_store(hint))
 
 
-def _policy_store() -> str:
+def _policy_store(hint: str) -> str:
     """The store that the policy names which is found."""
     from .. import policy
 
-    hint = "name one: `--store history`"
     try:
         found = policy.load(policy.find()).history
     except PolicyError as error:
-        raise UsageError(
-            f"no store is named, and no policy says one: {error.message}", "--store", hint
-        ) from None
+        raise UsageError(f"no store is named, and no policy says one: {error.message}", "", hint) from None
     if found is None:
-        raise UsageError("no store is named, and the policy has no `history:`", "--store", hint)
+        raise UsageError("no store is named, and the policy has no `history:`", "", hint)
     return found.store
 
 

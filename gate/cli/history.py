@@ -13,6 +13,7 @@ from ..errors import Exit, UsageError
 from ._groups import Helpful
 from ._history import now, place, read_report, store_of, store_option, utc, why_not_written
 from ._lines import show, tell
+from ._noise import command as noise
 from ._shared import aligned, as_json, named
 
 if TYPE_CHECKING:
@@ -292,3 +293,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items() if item is not None}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+command.add_command(noise)

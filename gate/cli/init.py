@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..recipe.init import Answers, Lengths
 
 _LAW = "MEAN[:STDDEV]"
+_STORE = "Take the limits of growth from the noise of the sessions in this store, and compare with them."
 _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "code-completion", "batch")
 
 
@@ -45,6 +46,7 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
     metavar="FILE",
     help="Suggest bounds from these results, with headroom, and the sizes that they have.",
 )
+@click.option("--from-history", type=named, metavar="STORE", help=_STORE)
 @reading_options
 @click.option(
     "-o",
@@ -162,7 +164,25 @@ def _answers(options: dict[str, Any]) -> Answers:
         input_tokens=_lengths(options, "input_tokens"),
         output_tokens=_lengths(options, "output_tokens"),
     )
+    if options["from_history"]:
+        answers = _from_history(answers, options["from_history"])
     return _from_results(answers, options) if options["results"] else answers
+
+
+def _from_history(answers: Answers, store: str) -> Answers:
+    """With the rules of growth that the noise of a store bears. Raises UsageError where it bears none."""
+    from msgspec.structs import replace
+
+    from ..advise.noise import noise
+    from .trend import sessions_of
+
+    held = sessions_of(store, None)
+    found = noise(held.records, held.store, held.branch, held.left_out)
+    if not found.regression:
+        why = "no rule of growth follows from these sessions: too few were accepted"
+        hint = f"see what is left out: `{shlex.join(['slo-gate', 'history', 'list', '--store', store])}`"
+        raise UsageError(why, store, hint)
+    return replace(answers, regression=found.regression, store=(store, held.branch))
 
 
 def _text(answers: Answers, path: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from ..errors import Exit, InputError, UsageError
 from ._shared import as_json, columns, named, save
 
 if TYPE_CHECKING:
-    from ..history import History
-    from ..model import Trend
+    from ..model import SessionRecord, Trend
 
 _EXITS = """\b
 Exit codes:
@@ -24,7 +25,7 @@ _FORMATS = click.Choice(("text", "markdown", "json"))
 
 
 @click.command(name="trend", epilog=_EXITS)
-@click.argument("store", type=named)
+@click.argument("store", type=named, required=False)
 @click.option("--branch", metavar="NAME", help="Whose sessions. Default: main, else the one that has most.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The newest N sessions alone.")
 @click.option(
@@ -36,16 +37,14 @@ _FORMATS = click.Choice(("text", "markdown", "json"))
 @click.option("-v", "--verbose", is_flag=True, help="Show every line.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:
-    """Show figures, change points and failures of the sessions in STORE over commits."""
+    """Show figures, change points and failures over commits; STORE is that of the policy by default."""
     from ..advise.trend import trend
     from ..emit import page
 
     if options["html"]:
         page.warm_up()
-    history, branch = _loaded(options["store"], options["branch"])
-    records = [one for one in history.records if one.branch == branch][-(options["last"] or 0) :]
-    left_out = {one.id: why for one in records if (why := history.why_left_out(one))}
-    found = trend(records, options["store"], branch, left_out, history.notes)
+    held = sessions_of(options["store"], options["branch"], options["last"])
+    found = trend(held.records, held.store, held.branch, held.left_out, held.notes)
     if options["html"] == "-":
         raise UsageError("a page goes to a file", "--html", "name one: `--html trend.html`")
     if options["html"]:
@@ -68,18 +67,35 @@ def _shown(found: Trend, options: dict[str, Any]) -> str:
     return emitter.text(found, width=max(60, columns()), unicode=blocks(), verbose=options["verbose"])
 
 
-def _loaded(name: str, branch: str | None) -> tuple[History, str]:
-    """What a store holds, and the branch to show. Raises InputError where that has no session."""
-    from ..history import load, open_store
+class Held(Struct, frozen=True):
+    """What a store holds of one branch, by time."""
 
-    history = load(open_store(name))
+    store: str
+    branch: str
+    records: Sequence[SessionRecord]
+    left_out: Mapping[str, str]  # why no baseline has a session, by id
+    notes: tuple[str, ...]
+
+
+def sessions_of(name: str | None, branch: str | None, last: int | None = None) -> Held:
+    """The sessions of a branch: by default main, else the one that has most.
+
+    Raises UsageError where no store is known, and InputError where it has no session of the branch.
+    """
+    from ..history import load
+    from ._history import store_of
+
+    store = store_of(name, "name one: a folder, git:BRANCH, or a URL such as s3://bucket/path")
+    history = load(store)
     counted = Counter(record.branch for record in history.records)
     branch = branch or ("main" if counted["main"] else _most(counted))
     if not counted[branch]:
         held = ", ".join(f"{number} of {one}" for one, number in sorted(counted.items()) if number)
         hint = f"it holds {held}" if held else "`slo-gate history add --help` says how sessions get there"
-        raise InputError(f"no session{f' of {branch}' if branch else ''} is there", name, hint)
-    return history, branch
+        raise InputError(f"no session{f' of {branch}' if branch else ''} is there", store.name, hint)
+    records = [one for one in history.records if one.branch == branch][-(last or 0) :]
+    left_out = {one.id: why for one in records if (why := history.why_left_out(one))}
+    return Held(store.name, branch, records, left_out, history.notes)
 
 
 def _most(counted: Counter[str]) -> str:

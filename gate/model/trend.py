@@ -124,8 +124,9 @@ class NoiseFigure(Struct, frozen=True, kw_only=True):
     runs: int
     run_sigma: float  # between runs of a session
     session_sigma: float  # between sessions, beyond what their runs explain
-    paired_growth: float | None  # smallest growth that a pull request shows, base and head in one job
+    same_job_growth: float | None  # smallest growth that a pull request shows, base and head in one job
     stored_growth: float | None  # and against the stored sessions; None: fewer than a band needs
+    max: float | None  # smallest `max` of a rule that an unchanged build passes; None: too few runs
 
 
 class NoiseLoad(Struct, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ class Answers(Struct, frozen=True):
     versioned: bool = True  # the results state the version of their tool
     prompted: bool = True  # they hold prompts or their lengths
     left_out: tuple[str, ...] = ()  # metrics that the results lack
+    regression: str = ""  # the section, YAML, that the noise of remembered sessions bears
+    store: tuple[str, str] = ("", "")  # of those sessions: its name and the branch
 
     @property
     def slots(self) -> int:
@@ -115,6 +117,7 @@ def policy_text(answers: Answers) -> str:
         load=_load(answers),
         least=least,
         few=min(few, least),
+        regression=markup(answers.regression),
         bounds=bounds,
         floors={metric: _floor(group) for metric, group in bounds.items()},
         time=_time,

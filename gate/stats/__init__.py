@@ -26,6 +26,11 @@ from ._changes import (
     find_changes as find_changes,
     p_split as p_split,
 )
+from ._components import (
+    Components as Components,
+    detectable as detectable,
+    variance_components as variance_components,
+)
 from ._counting import (
     BLOCKS as BLOCKS,
     MIN_RUNS as MIN_RUNS,
