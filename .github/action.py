@@ -29,7 +29,7 @@ BOOLEANS = {
     "FALSE": False,
     "": False,
 }
-TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect")
+TEXTS = ("policy", "preset", "profile", "tool", "fail-on", "junit-dialect", "history", "base-branch")
 LINES = ("set", "map", "ignore", "baseline")
 SWITCHES = ("report-only", "same-session")
 FILES = {
@@ -40,6 +40,7 @@ FILES = {
     "sarif": "sarif",
 }  # input -> option
 COMMENT_MODES = ("on-change", "always", "never")
+HISTORY_MODES = ("never", "auto")
 SLO_GATE = (sys.executable, "-I", "-m", "gate")
 ARTIFACT = {
     "report-json": "report.json",
@@ -50,6 +51,7 @@ ARTIFACT = {
 }  # input -> its name in the artifact
 NO_REPORT = {"verdict": "error"}
 USAGE, BUG = 2, 70
+VERDICTS = (0, 1, 4, 5)  # exit codes of a report that holds a session
 LINK = re.compile(r"https?://[\w.:/%?=&#~+\-]+")  # as `slo-gate comment --page` takes it
 COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -174,6 +176,31 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     return {"comment-url": urls[0] if urls else "", "check-run-url": said.get("check-run", "")}
 
 
+def history_mode() -> str:
+    """Whether a session is added to the history. Raises InputError."""
+    mode = one_of("history-write", HISTORY_MODES)
+    if mode == "auto" and not given("history"):
+        raise InputError("history-write is auto, and history names no store; write it like git:slo-history")
+    return mode
+
+
+def remember(report: str) -> None:
+    """Add the session where the event allows it; what goes wrong is a warning."""
+    words = ("history", "add", "--auto", f"--store={given('history')}", "--", report)
+    try:
+        code = subprocess.run(
+            [*SLO_GATE, *words], stdin=subprocess.DEVNULL, timeout=600, check=False
+        ).returncode
+    except subprocess.SubprocessError as error:
+        print(f"error: {type(error).__name__}", file=sys.stderr)
+        code = BUG
+    if code:
+        print(
+            "::warning title=slo-gate: this session is not remembered::The history could not be written; "
+            "the log says why. The verdict stands."
+        )
+
+
 def page_url() -> str:
     """Where the report page is: as given, else the artifacts of this run, which a later step uploads."""
     if given("page-url") or not BOOLEANS.get(given("upload-artifact")):
@@ -284,7 +311,7 @@ def main() -> int:
     report, urls = files["report-json"], {}
     try:
         prepare(files)
-        mode = comment_mode()
+        mode, remembers = comment_mode(), history_mode() == "auto"
         source = policy_source()
         code = judge(files, source)
         if source != "head" and code != USAGE:  # there was a policy to judge by
@@ -293,10 +320,12 @@ def main() -> int:
         print(f"error: {inert(str(error))}", file=sys.stderr)
         print("::error title=slo-gate::Nothing was judged; the log says why.")
         code = USAGE
-        mode = "never"
+        mode, remembers = "never", False
     written = {name: path for name, path in files.items() if stamp(path) not in (None, before[path])}
     if "report-json" in written:
         urls = tell(report, mode, token)
+        if remembers and code in VERDICTS:
+            remember(report)
     else:
         append("GITHUB_STEP_SUMMARY", f"### ERROR (exit {code}, no verdict): the log of this step says why\n")
     found = outputs(read(report) if "report-json" in written else NO_REPORT, code, written, urls)

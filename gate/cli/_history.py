@@ -57,6 +57,13 @@ def _policy_store(hint: str) -> str:
 # ---- the baseline ----------------------------------------------------------------------------
 
 
+def shown(store: str) -> str:
+    """The name of a store without the secrets of a URL; empty where there is none."""
+    from ..history import without_secrets
+
+    return without_secrets(store)
+
+
 def wanted(options: Mapping[str, Any], policy: Policy) -> str:
     """The store to compare with; empty where none is asked for. Raises UsageError for options at odds."""
     stated = next((name for name in ("history", "base_branch", "last") if options[name]), "")
@@ -91,14 +98,15 @@ def history_baseline(
     rules = policy.history or HistoryRules("", BRANCH, LAST)
     branch, last = options["base_branch"] or rules.base_branch, options["last"] or rules.last
     allowed = checked_allowed(options)
+    opened = open_store(store)
     if why := _not_trusted(store, env):
-        return None, (f"history {store}: not read, {why}",)
-    found = load(open_store(store), newest=_NEWEST)
-    baseline, notes = choose_sessions(policy, runs, offered(found, branch, store), last, allowed)
+        return None, (f"history {opened.name}: not read, {why}",)
+    found = load(opened, newest=_NEWEST)
+    baseline, notes = choose_sessions(policy, runs, offered(found, branch, opened.name), last, allowed)
     said = [*notes, *found.notes]
     if baseline is None:
         said.insert(0, f"no session of {branch} compares{_others(found, branch)}")
-    return baseline, tuple(f"history {store}: {note}" for note in said)
+    return baseline, tuple(f"history {opened.name}: {note}" for note in said)
 
 
 def _not_trusted(store: str, env: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError, UsageError
-from ._history import history_baseline, history_options, wanted
+from ._history import history_baseline, history_options, shown, wanted
 from ._place import placed, policy_name
 from ._reading import progress
 from ._shared import (
@@ -141,7 +141,8 @@ def _judge(options: dict[str, Any]) -> Report:
         report_only=options["report_only"],
         charts=what_if(options["html"]),
     )
-    return reproducible(report, ("slo-gate", "check", *options["results"]), options)
+    known = {**options, "history": shown(options["history"] or "")}
+    return reproducible(report, ("slo-gate", "check", *options["results"]), known)
 
 
 def _growth(options: dict[str, Any]) -> tuple[Policy, Baseline]:

@@ -1,7 +1,7 @@
 """The memory of a gate: what each session measured, in stores that are only ever appended to."""
 
 from .baseline import offered
-from .git import git_lines, tracked
+from .git import git_lines, tracked, without_secrets
 from .lines import MOST_BYTES, decode, encode, is_time, name_of
 from .records import record_of, why_left_out
 from .stores import History, Store, add, load, open_store
@@ -22,4 +22,5 @@ __all__ = [
     "record_of",
     "tracked",
     "why_left_out",
+    "without_secrets",
 ]

@@ -41,12 +41,16 @@ class Branch:
     """Files at the root of a branch."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = without_secrets(name)
         remote, mark, branch = name.removeprefix(PREFIX).rpartition("#")
         if not _BRANCH.fullmatch(branch):
-            raise UsageError(f'"{branch}" is no name of a branch', name, "write it like git:slo-history")
+            raise UsageError(f'"{branch}" is no name of a branch', self.name, "write it like git:slo-history")
         if (mark and not remote) or remote.startswith("-"):
-            raise UsageError(f'"{remote}" is no repository', name, "write it like git:origin#slo-history")
+            raise UsageError(
+                f'"{without_secrets(remote)}" is no repository',
+                self.name,
+                "write it like git:origin#slo-history",
+            )
         self._remote, self._ref = remote, f"refs/heads/{branch}"
         self._folder = ""
         self._environment: dict[str, str] = {}

@@ -293,3 +293,16 @@ def test_a_store_that_is_a_file_is_unreadable(slo_gate: Process, place: Path) ->
     (place / "new.csv").write_text(made.rows(999, 1.2))
     assert slo_gate("check", "new.csv", "--history", "file", cwd=place).returncode == 3
     assert slo_gate("history", "list", "--store", "file", cwd=place).returncode == 3
+
+
+def test_no_secret_of_an_address_is_shown(remembered: Path, slo_gate: Process, place: Path) -> None:
+    (place / "new.csv").write_text(made.rows(999, 1.2))
+    store = "git:https://user:s3cret@127.0.0.1:9/x.git#slo-history"
+    for words in (
+        ("check", "new.csv", "--history", store, "--json", "out.json"),
+        ("history", "list", "--store", store),
+    ):
+        done = slo_gate(*words, cwd=place)
+        assert done.returncode == 3
+        assert "127.0.0.1" in done.stderr
+        assert "s3cret" not in done.stdout + done.stderr + (place / "out.json").read_text()
