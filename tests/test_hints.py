@@ -71,7 +71,9 @@ SITUATIONS += [
     "check results --preset chat --last 3", "check results --preset chat --history st --baseline old",
     "check results --preset chat --history file.txt", "check results --preset chat --history st --no-history",
     "history export --format parquet --store kept", "schema history", "trend", "trend st", "trend kept",
-    "history noise --store kept", "init --for chat --from-history st", "trend kept --branch none", "trend kept --html -", "trend file.txt", "trend kept --format txt",
+    "history noise --store kept", "init --for chat --from-history st", "trend kept --branch none",
+    "trend kept --html -",
+    "trend file.txt", "trend kept --format txt",
 ]  # fmt: skip
 NAMES = [*COMMANDS, *(f"policy {name}" for name in ("diff", "presets", "show", "validate"))]
 NAMES += [f"history {name}" for name in histories.commands]

@@ -49,7 +49,7 @@ def _text(found: Noise) -> Iterator[str]:
         yield ""
         yield from _load(load)
     yield ""
-    yield f"run, session: standard deviations of the logarithm. one job, stored: growth"
+    yield "run, session: standard deviations of the logarithm. one job, stored: growth"
     yield f"that {power} of pull requests show at {confidence}, base and head in one job, or against"
     yield "the stored sessions."
     if found.regression:
