@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,10 @@ _VLLM_HEAD = {
 }
 _MEGABYTE = 1_000_000
 _SAMPLE = 64  # rows that are written to learn how long one is
+_ROWS = 100_000  # written at a time
 
 
-def vllm_detailed(path: Path, megabytes: float, latencies: bool = True) -> int:
+def vllm_detailed(path: Path, megabytes: float, latencies: bool = True, seed: int = SEED) -> int:
     """Write one vLLM `bench serve --save-detailed` object of about that size; returns the requests.
 
     Without `latencies` it looks like vLLM <= 0.27, where E2E must be rebuilt as TTFT + sum of gaps.
@@ -37,7 +38,7 @@ def vllm_detailed(path: Path, megabytes: float, latencies: bool = True) -> int:
     sample = len(json.dumps(_vllm(np.random.default_rng(SEED), _SAMPLE, latencies)))
     requests = max(_SAMPLE, round(megabytes * _MEGABYTE * _SAMPLE / sample))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_vllm(np.random.default_rng(SEED), requests, latencies)), encoding="ascii")
+    path.write_text(json.dumps(_vllm(np.random.default_rng(seed), requests, latencies)), encoding="ascii")
     return requests
 
 
@@ -174,23 +175,66 @@ def generic_jsonl(path: Path, requests: int) -> int:
     e2e = ttft + rng.gamma(40.0, 5e-4, requests) * slow * (output - 1)
     failed = rng.random(requests) < 0.002
     with path.open("w", encoding="ascii") as file:
-        for row in range(requests):
-            known = {"start_s": float(start[row]), "input_tokens": int(prompt[row])}
-            done = {"ttft_s": float(ttft[row]), "e2e_s": float(e2e[row]), "output_tokens": int(output[row])}
-            file.write(json.dumps(known | ({"error": "503"} if failed[row] else done)) + "\n")
+        for at in range(0, requests, _ROWS):  # batch by batch: the columns as Python's numbers are large
+            columns = (each[at : at + _ROWS].tolist() for each in (start, prompt, ttft, e2e, output, failed))
+            for began, asked, first, whole, made, lost in zip(*columns, strict=True):
+                row: dict[str, Any] = {"start_s": began, "input_tokens": asked}
+                row |= {"error": "503"} if lost else {"ttft_s": first, "e2e_s": whole, "output_tokens": made}
+                file.write(json.dumps(row) + "\n")
     return requests
+
+
+def generic_csv(path: Path, requests: int) -> int:
+    """Write the same rows as a CSV."""
+    lines = path.with_suffix(".jsonl.part")
+    generic_jsonl(lines, requests)
+    names = ("start_s", "input_tokens", "ttft_s", "e2e_s", "output_tokens", "error")
+    with lines.open("rb") as rows, path.open("w", encoding="ascii") as file:
+        file.write(",".join(names) + "\n")
+        for row in map(json.loads, rows):
+            file.write(",".join(str(row.get(name, "")) for name in names) + "\n")
+    lines.unlink()
+    return requests
+
+
+def vllm_folder(folder: Path, files: int, megabytes: float) -> int:
+    """Write a folder of vLLM results of about that size each, of one shape and of values of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        rows = vllm_detailed(folder / f"run{number:04}.json", megabytes, seed=SEED + number)
+    return rows * files
+
+
+INPUTS: Mapping[str, Callable[[Path], int]] = {
+    "small.jsonl": lambda path: generic_jsonl(path, 200),
+    "vllm_with_latencies.json": lambda path: vllm_detailed(path, 89),
+    "vllm_without_latencies.json": lambda path: vllm_detailed(path, 89, latencies=False),
+    "aiperf_72.jsonl": lambda path: aiperf_jsonl(path, 72),
+    "aiperf_720.jsonl": lambda path: aiperf_jsonl(path, 720),
+    "generic_1e4.jsonl": lambda path: generic_jsonl(path, 10**4),
+    "generic_1e5.jsonl": lambda path: generic_jsonl(path, 10**5),
+    "generic_1e6.jsonl": lambda path: generic_jsonl(path, 10**6),
+    "generic_1e7.jsonl": lambda path: generic_jsonl(path, 10**7),
+    "generic_1e6.csv": lambda path: generic_csv(path, 10**6),
+    "vllm_1000": lambda path: vllm_folder(path, 1000, 1.77),
+}
+
+
+def made(name: str, folder: Path = DATA) -> Path:
+    """The input of that name, written where it is not there yet."""
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"part_{name}")  # whoever stops this in the middle leaves no half of an input
+        INPUTS[name](part)
+        part.rename(path)
+    return path
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    for name, count in {
-        "vllm_with_latencies.json": vllm_detailed(folder / "vllm_with_latencies.json", 89, True),
-        "vllm_without_latencies.json": vllm_detailed(folder / "vllm_without_latencies.json", 89, False),
-        "aiperf.jsonl": aiperf_jsonl(folder / "aiperf.jsonl", 72),
-        "generic.jsonl": generic_jsonl(folder / "generic.jsonl", 100_000),
-    }.items():
-        size = (folder / name).stat().st_size / _MEGABYTE
-        print(f"{folder / name}: {count} requests, {size:.1f} MB")
+    for name in sys.argv[2:] or INPUTS:
+        print(made(name, folder))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,26 @@
 """The marks of a gate that costs nothing next to the benchmark, as ratios measured in one run.
 
-`python benchmarks/speed.py [--repeat N]` (`make bench`). Every figure is the wall time of a whole process,
-with bytecode cached as an installed package has it. The two sides of a ratio run in turn, A B A B, and their
-medians are divided, so that a noisy machine disturbs both. Exits 1 when a bar is missed.
+`python benchmarks/speed.py [--only WORDS] [--repeat N] [--docs]` (`make bench`). A figure is the CPU time,
+user and system, of a whole process and of those it waited for, by the system's own account; bytecode is
+cached as an installed package has it. The two sides of a ratio run in turn, A B A B, and their medians are divided, so
+that a noisy machine disturbs both. Exits 1 when a bar is missed. `--docs` writes docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
+import environments
 import make_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,135 +30,202 @@ name: speed
 slo: {ttft: {p99: 2s}, tpot: {p99: 50ms}, e2e: {p99: 30s}}
 goodput: {min: 95%}
 """
-ORJSON = "import orjson, sys; orjson.loads(open(sys.argv[1], 'rb').read())"
-ORJSON_LINES = "import orjson, sys\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)"
-IMPORTS = "import click, numpy, yaml"
-CHECK = "import sys; from gate.cli import run; sys.exit(run(['check', sys.argv[1], '--policy', sys.argv[2]]))"
-
-
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT |= {"PYTHONPATH": str(ROOT)}
+MEGABYTE = 1 << 20  # of memory
+SECONDS = 30.0  # of CPU that one mark may take before its pairs are enough
+
+ORJSON = "import orjson, sys\nfor name in sys.argv[1:]: orjson.loads(open(name, 'rb').read())"
+ORJSON_LINES = "import orjson, sys\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)"
+DUCKDB = """\
+import duckdb, sys
+print(duckdb.sql(
+    "select quantile_disc(ttft_s, [.5, .9, .99]), quantile_disc(e2e_s, [.5, .9, .99]), count(error), "
+    "quantile_disc((e2e_s - ttft_s) / (output_tokens - 1), [.5, .9, .99]), "
+    "avg((ttft_s <= 2 and e2e_s <= 30)::int) from '" + sys.argv[1] + "'"
+).fetchall())
+"""
+JUDGED = 1_000_000  # requests
+JUDGE = """\
+import sys, time
+from datetime import date
+import numpy as np
+from gate import policy
+from gate.evaluate import evaluate
+from gate.model import Counts, Load, Requests, Run
+n = int(sys.argv[2])
+rng = np.random.default_rng(1)
+ttft = rng.lognormal(-1.0, 0.5, n)
+tokens, prompts = (rng.integers(low, high, n).astype(float) for low, high in ((2, 400), (10, 2000)))
+e2e, start = ttft + tokens * rng.lognormal(-4.0, 0.2, n), np.arange(n) / 100.0
+asked = policy.parse(open(sys.argv[1], "rb").read(), "slo.yaml")
+pairs = []
+for _ in range(4):  # the first warms caches
+    rows = Requests(np.zeros(n, np.uint8), ttft, e2e, tokens, prompts, start, order="start")
+    run = Run("run", "0" * 64, "test", "vllm", rows, Counts(n, n, 0), load=Load(concurrency=64))
+    began = time.process_time()
+    evaluate(asked, [run], date(2026, 11, 29))
+    judged = time.process_time()
+    np.partition(ttft, [n // 2, n * 9 // 10, n * 99 // 100])
+    pairs.append((judged - began, time.process_time() - judged))
+print(*(sorted(side)[1] for side in zip(*pairs[1:])))
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    cpu_s: float
+    peak_mb: float
 
 
 @dataclass(frozen=True)
 class Mark:
+    """Two commands, and what the first may cost of the second."""
+
     name: str
-    file: Path
-    against: str  # the code on the other side
+    ours: Sequence[str]
+    bare: Sequence[str]
     bar: float
-    extra: tuple[str, ...] = ()  # further arguments of `check`
+    peak_mb: float = math.inf  # that the first may take
 
 
-def marks(folder: Path) -> list[Mark]:
-    data = make_inputs.DATA
-    files = {
-        "vllm_with_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89),
-        "vllm_without_latencies.json": lambda path: make_inputs.vllm_detailed(path, 89, latencies=False),
-        "aiperf.jsonl": lambda path: make_inputs.aiperf_jsonl(path, 72),
-        "generic.jsonl": lambda path: make_inputs.generic_jsonl(path, 100_000),
-    }
-    for name, write in files.items():
-        if not (data / name).is_file():
-            write(data / name)
-    small = folder / "small.jsonl"
-    small.write_text('{"ttft_s": 0.1, "e2e_s": 1.0, "output_tokens": 100}\n' * 200, encoding="utf-8")
-    return [
-        Mark("cold start of `check` / import click, numpy, yaml", small, IMPORTS, 1.5),
-        Mark(
-            "`check`, 89 MB vLLM with latencies / orjson.loads",
-            data / "vllm_with_latencies.json",
-            ORJSON,
-            1.1,
-        ),
-        Mark(
-            "`check`, 89 MB vLLM without latencies / orjson.loads",
-            data / "vllm_without_latencies.json",
-            ORJSON,
-            1.5,
-        ),
-        Mark("`check`, 72 MB AIPerf JSONL / orjson.loads per line", data / "aiperf.jsonl", ORJSON_LINES, 0.9),
-        Mark(
-            "page with charts of 100,000 requests / `check` of them",
-            data / "generic.jsonl",
-            CHECK,
-            3.0,
-            ("--html", str(folder / "report.html")),
-        ),
-    ]
+@dataclass
+class Table:
+    """Rows as they are measured: printed at once, kept for the page."""
+
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    missed: int = 0
+
+    def add(self, name: str, ours: str, bare: str, ratio: float, bar: float) -> None:
+        late = ratio > bar
+        self.missed += late
+        row = (name, ours, bare, f"{ratio:.2f}", f"<= {bar:g}", "MISSED" if late else "")
+        self.rows.append(row)
+        print(f"{row[0]:62} {row[1]:>9} {row[2]:>9} {row[3]:>7}  {row[4]:8} {row[5]}", flush=True)
 
 
-def seconds(command: list[str], cwd: Path) -> float:
-    started = time.perf_counter()
-    done = subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, check=False)
-    if done.returncode not in (0, 1, 4):
-        raise SystemExit(f"{command} exited {done.returncode}: {done.stderr.decode()}")
-    return time.perf_counter() - started
+def spent(command: Sequence[str]) -> Cost:
+    """What a command costs, itself and what it waited for. Raises SystemExit where it ends in no verdict."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 1, 4):
+            said.seek(0)
+            raise SystemExit(f"{command} exited {process.returncode}: {said.read().decode()}")
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / MEGABYTE)
 
 
-def measure(mark: Mark, repeat: int, cwd: Path) -> tuple[float, float]:
-    policy = str(cwd / "slo.yaml")
-    check = [sys.executable, "-m", "gate", "check", str(mark.file), "--policy", policy, *mark.extra]
-    bare = [sys.executable, "-c", mark.against, str(mark.file), policy]
-    pairs = [(seconds(check, ROOT), seconds(bare, ROOT)) for _ in range(repeat + 1)][
-        1:
-    ]  # the first warms caches
-    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+def gate(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "gate", *map(str, words)]
 
 
-JUDGED = 1_000_000  # requests
-JUDGED_BAR = 25.0  # CPU of a judgement over that of one np.partition at the three ranks that are shown
+def python(code: str, *words: str | Path, by: str = sys.executable) -> list[str]:
+    return [by, "-c", code, *map(str, words)]
 
 
-def judgement(repeat: int) -> tuple[float, float]:
-    """CPU seconds of a judgement after reading, and of one np.partition of one of its columns."""
-    sys.path.insert(0, str(ROOT))
-    from datetime import date
+def check(results: str | Path, folder: Path, *words: str | Path) -> list[str]:
+    return gate("check", results, "--policy", folder / "slo.yaml", *words)
 
-    import numpy as np
 
-    from gate import policy
-    from gate.evaluate import evaluate
-    from gate.model import Counts, Load, Requests, Run
+def marks(folder: Path, wanted: Sequence[str]) -> Iterator[Mark]:
+    made = make_inputs.made
 
-    rng = np.random.default_rng(1)
-    ttft = rng.lognormal(-1.0, 0.5, JUDGED)
-    tokens, prompts = (rng.integers(low, high, JUDGED).astype(float) for low, high in ((2, 400), (10, 2000)))
-    e2e, start = ttft + tokens * rng.lognormal(-4.0, 0.2, JUDGED), np.arange(JUDGED) / 100.0
-    asked = policy.parse(POLICY.encode(), "slo.yaml")
-    ranks = [JUDGED // 2, JUDGED * 9 // 10, JUDGED * 99 // 100]
-    pairs = []
-    for _ in range(repeat + 1):  # the first warms caches
-        rows = Requests(np.zeros(JUDGED, np.uint8), ttft, e2e, tokens, prompts, start, order="start")
-        run = Run("run", "0" * 64, "test", "vllm", rows, Counts(JUDGED, JUDGED, 0), load=Load(concurrency=64))
-        began = time.process_time()
-        evaluate(asked, [run], date(2026, 11, 29))
-        judged = time.process_time()
-        np.partition(ttft, ranks)
-        pairs.append((judged - began, time.process_time() - judged))
-    return statistics.median(a for a, _ in pairs[1:]), statistics.median(b for _, b in pairs[1:])
+    def asked(*words: str) -> bool:
+        return not wanted or not set(wanted).isdisjoint(words)
+
+    if asked("start"):
+        small = made("small.jsonl")
+        yield Mark("cold start of `check` / import click, numpy, yaml", check(small, folder),
+                   python("import click, numpy, yaml"), 1.4)  # fmt: skip
+        yield Mark("`--help` / import click", gate("--help"), python("import click"), 1.5)
+    if asked("vllm"):
+        for how, bar in (("with", 0.8), ("without", 1.2)):
+            file = made(f"vllm_{how}_latencies.json")
+            yield Mark(f"89 MB vLLM {how} latencies / orjson", check(file, folder), python(ORJSON, file), bar)
+    if asked("aiperf"):
+        for size, bar in ((72, 1.2), (720, 0.8)):
+            file = made(f"aiperf_{size}.jsonl")
+            bare = python(ORJSON_LINES, file)
+            yield Mark(f"{size} MB AIPerf JSONL / orjson per line", check(file, folder), bare, bar)
+    if asked("generic"):
+        file = made("generic_1e6.jsonl")
+        bare = python(ORJSON_LINES, file)
+        yield Mark("generic JSONL, 1,000,000 rows / orjson per line", check(file, folder), bare, 3.0)
+    if asked("csv"):
+        file = made("generic_1e6.csv")
+        bare = python(DUCKDB, file, by=environments.python_of("duckdb"))
+        yield Mark("CSV, 1,000,000 rows / duckdb", check(file, folder), bare, 5.0)
+    if asked("folder"):
+        place = made("vllm_1000")
+        bare = python(ORJSON, *sorted(place.iterdir()))
+        yield Mark("1,000 files of 1.77 MB / orjson of them", check(place, folder), bare, 1.5, 300)
+    if asked("page"):
+        file = made("generic_1e5.jsonl")
+        ours = check(file, folder, "--html", folder / "report.html")
+        yield Mark("page with charts of 100,000 requests / `check` of them", ours, check(file, folder), 3.0)
+
+
+def measure(mark: Mark, repeat: int, table: Table) -> None:
+    ours, bare = [spent(mark.ours)], [spent(mark.bare)]
+    if ours[0].cpu_s + bare[0].cpu_s < SECONDS / 2:
+        ours, bare = [], []  # that was to warm caches
+        while len(ours) < repeat and sum(cost.cpu_s for cost in (*ours, *bare)) < SECONDS:
+            ours.append(spent(mark.ours))
+            bare.append(spent(mark.bare))
+    a, b = (statistics.median(cost.cpu_s for cost in side) for side in (ours, bare))
+    table.add(mark.name, f"{a:.3f} s", f"{b:.3f} s", a / b, mark.bar)
+    if mark.peak_mb < math.inf:
+        peak = statistics.median(cost.peak_mb for cost in ours)
+        table.add(f"{mark.name.partition(' / ')[0]}: peak", f"{peak:.0f} MB", "", peak, mark.peak_mb)
+
+
+def growth(folder: Path, table: Table) -> None:
+    """The steepest growth of time and memory over the decades of one format's rows."""
+    costs = []
+    for power in (4, 5, 6, 7):
+        file = make_inputs.made(f"generic_1e{power}.jsonl")
+        found = [spent(check(file, folder)) for _ in range(5 if power < 6 else 1)]
+        cpu, peak = (
+            statistics.median(getattr(cost, name) for cost in found) for name in ("cpu_s", "peak_mb")
+        )
+        costs.append(Cost(cpu, peak))
+        print(f"  10^{power} requests: {cpu:.2f} s, peak {peak:.0f} MB", flush=True)
+    for what in ("cpu_s", "peak_mb"):
+        steps = [math.log10(getattr(b, what) / getattr(a, what)) for a, b in pairwise(costs)]
+        first, last = getattr(costs[0], what), getattr(costs[-1], what)
+        name, unit = ("time", "s") if what == "cpu_s" else ("memory", "MB")
+        shown = f"{last:.1f} {unit}", f"{first:.1f} {unit}"
+        table.add(f"growth of {name} from 10^4 to 10^7 requests, exponent", *shown, max(steps), 1.05)
+    beyond = (costs[-1].peak_mb * MEGABYTE - make_inputs.made("generic_1e7.jsonl").stat().st_size) / 1e7
+    table.add("memory of 10^7 requests beyond the file, bytes a request", f"{beyond:.0f}", "", beyond, 80)
+
+
+def judging(folder: Path, table: Table) -> None:
+    command = python(JUDGE, folder / "slo.yaml", str(JUDGED))
+    said = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True).stdout
+    ours, bare = map(float, said.split())
+    name = f"judging {JUDGED:,} requests / one np.partition"
+    table.add(name, f"{ours:.3f} s", f"{bare:.3f} s", ours / bare, 20)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeat", type=int, default=9)
-    repeat = parser.parse_args().repeat
-    missed = 0
+    parser.add_argument("--only", nargs="*", default=(), help="start vllm aiperf generic csv folder page ...")
+    options = parser.parse_args()
+    table = Table()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "slo.yaml").write_text(POLICY, encoding="utf-8")
-        print(f"{'mark':58} {'ours':>8} {'bare':>8} {'ratio':>6}  bar")
-        for mark in marks(folder):
-            ours, bare = measure(mark, repeat, folder)
-            late = ours / bare > mark.bar
-            missed += late
-            said = "  MISSED" if late else ""
-            print(f"{mark.name:58} {ours:7.3f}s {bare:7.3f}s {ours / bare:6.2f}  <= {mark.bar}{said}")
-    ours, bare = judgement(repeat)
-    late = ours / bare > JUDGED_BAR
-    name = "CPU of judging 1,000,000 requests / one np.partition"
-    said = "  MISSED" if late else ""
-    print(f"{name:58} {ours:7.3f}s {bare:7.3f}s {ours / bare:6.2f}  <= {JUDGED_BAR:g}{said}")
-    missed += late
-    return 1 if missed else 0
+        print(f"{'mark':62} {'ours':>9} {'bare':>9} {'ratio':>7}  bar")
+        for mark in marks(folder, options.only):
+            measure(mark, options.repeat, table)
+        if not options.only or "growth" in options.only:
+            growth(folder, table)
+        if not options.only or "judging" in options.only:
+            judging(folder, table)
+    return 1 if table.missed else 0
 
 
 if __name__ == "__main__":

@@ -38,10 +38,10 @@ def once(runs: Iterable[Run], notes: list[str]) -> list[Run]:
 def _without_merges(runs: list[Run], notes: list[str]) -> list[Run]:
     """The runs without aggregates whose counts are the exact sums of others, which are there one by one."""
     merged: set[int] = set()
-    for run in runs:
-        others = [one for one in runs if one is not run and id(one) not in merged and _comparable(run, one)]
-        parts = _parts(run, others) if isinstance(run.evidence, Aggregate) and run.counts.attempted else ()
-        if parts:
+    aggregates = [run for run in runs if isinstance(run.evidence, Aggregate)]
+    for run in aggregates:
+        others = [one for one in aggregates if id(one) not in merged and _comparable(run, one)]
+        if run.counts.attempted and (parts := _parts(run, others)):
             merged.add(id(run))
             named = " and ".join(part.input for part in parts[:3]) + (" and more" if len(parts) > 3 else "")
             notes.append(f"{run.input}: a run is not counted, its counts are the sums of those of {named}")
@@ -49,11 +49,10 @@ def _without_merges(runs: list[Run], notes: list[str]) -> list[Run]:
 
 
 def _comparable(run: Run, other: Run) -> bool:
-    """Whether both could be of one measurement: the same tool, load and model, and statistics alone."""
+    """Whether the other could be a part of the run: the same tool, load and model, and fewer requests."""
     facts = ("tool", "load", "model", "scenario")
-    alike = all(getattr(run, fact) == getattr(other, fact) for fact in facts)
-    return (
-        alike and isinstance(other.evidence, Aggregate) and 0 < other.counts.attempted < run.counts.attempted
+    return 0 < other.counts.attempted < run.counts.attempted and all(
+        getattr(run, fact) == getattr(other, fact) for fact in facts
     )
 
 

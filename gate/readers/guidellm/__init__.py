@@ -11,6 +11,6 @@ CSV = Kind(".csv", begins=r"Run Info,[^\n]*\nRun ID,")
 KINDS = (
     Kind(".json", frozenset(("benchmarks",)), within=("metadata", frozenset(("guidellm_version",)))),
     Kind(".json", frozenset(("benchmarks",)), within=("benchmarks", frozenset(("type_",)))),
-    Kind(".yaml", begins=rf"(?m)(?=.*?^(?:benchmarks:\n- |args:$|config:$))(?=.*?{_OURS})"),
+    Kind(".yaml", begins=rf"(?m)(?!\s*[{{\[])(?=.*?^(?:benchmarks:\n- |args:$|config:$))(?=.*?{_OURS})"),
     CSV,
 )

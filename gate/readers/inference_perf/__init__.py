@@ -11,7 +11,7 @@ NAME = "inference-perf"
 TITLE = "inference-perf"
 _AGGREGATE = frozenset(("load_summary", "successes", "failures"))
 _ASKED = frozenset(("requested_rate", "concurrency", "achieved_rate"))  # only a stage was asked for them
-_YAML = r"(?ms)(?=.*^load_summary:)(?=.*^successes:)"
+_YAML = r"(?ms)(?!\s*[{\[])(?=.*^load_summary:)(?=.*^successes:)"
 REQUESTS = Kind(
     "per_request_lifecycle_metrics.json",
     frozenset(("start_time", "end_time", "error")),
@@ -28,5 +28,5 @@ KINDS = (
     Kind("summary_lifecycle_metrics.json", _AGGREGATE, within=("successes", frozenset(("latency",)))),
     Kind("summary_lifecycle_metrics.yaml", begins=_YAML),
     Kind("", _AGGREGATE, no_result="holds inference-perf's server-side Prometheus metrics, not a result"),
-    Kind("config.yaml", begins=r"(?ms)(?=.*^load:)(?=.*^server:)", no_result="is a configuration, no result"),
+    Kind("config.yaml", begins=r"(?ms)(?!\s*[{\[])(?=.*^load:)(?=.*^server:)", no_result="is a configuration, no result"),
 )

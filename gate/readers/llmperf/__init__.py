@@ -16,7 +16,7 @@ TITLE = "LLMPerf"
 KINDS = (
     Kind(
         "_individual_responses.json",
-        begins=r'(?=.*"inter_token_latency_s"\s*:)\s*\[.*"request_output_throughput_token_per_s"\s*:',
+        begins=r'\s*\[(?=.*"inter_token_latency_s"\s*:).*"request_output_throughput_token_per_s"\s*:',
     ),
     Kind("_summary.json", frozenset(("version", "results_ttft_s_mean"))),
 )
