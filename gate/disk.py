@@ -97,14 +97,34 @@ def keep(file: str | Path | int, name: str | Path, among: set[Identity] = _KEPT)
     among.add(found)
     for other in ("stdout", "stderr"):
         if stream(other) == found:
-            why = f"{other} is redirected to a file that is read; with > the shell has emptied it already"
-            raise UsageError(why, str(name), "redirect it to another file")
+            raise _overwritten(other, str(name))
+
+
+def _overwritten(other: str, name: str) -> UsageError:
+    why = f"{other} is redirected to a file that is read; with > the shell has emptied it already"
+    return UsageError(why, name, "redirect it to another file")
 
 
 def keep_stdin() -> None:
     """The same of the file that stdin may be."""
     if stream("stdin"):
         keep(sys.stdin.fileno(), "stdin")
+
+
+def opened_files() -> frozenset[Identity]:
+    """What was opened since `forget`."""
+    return frozenset(_READ)
+
+
+def opened_elsewhere(found: frozenset[Identity], name: str) -> None:
+    """Another process opened these files for this one: no output may land on them from now on.
+
+    Raises UsageError where stdout or stderr does.
+    """
+    _READ.update(found)
+    for other in ("stdout", "stderr"):
+        if stream(other) in found:
+            raise _overwritten(other, name)
 
 
 def let_go(path: str | Path) -> None:
@@ -185,6 +205,11 @@ def is_file(path: str | Path) -> bool:
 def is_folder(path: str | Path) -> bool:
     """Whether a folder is there and can be looked at."""
     return os.path.isdir(path)
+
+
+def size(path: str | Path) -> int:
+    """Bytes of a regular file; 0 where none is there."""
+    return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
 def kind(path: str | Path) -> str:

@@ -335,7 +335,7 @@ def test_a_file_that_does_not_fit_into_memory_is_an_input_error(packed: bool, pl
             file.write(line * 1000)
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (420 << 20, 420 << 20))
 
     environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(

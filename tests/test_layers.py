@@ -37,7 +37,9 @@ ALLOWED = {
     "publish": {"errors", "units"},
     "live": {"errors", "readers"},
     "bench": {"disk", "errors", "model", "readers"},
+    "engine": {"disk", "errors", "readers"},
     "cli": {
+        "engine",
         "disk",
         "errors",
         "units",

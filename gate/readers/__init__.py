@@ -18,6 +18,7 @@ from ..errors import InputError, UsageError
 from ..model import Run
 from . import facts, files, generic, kinds, ours, sidecar, twins
 from .source import Source
+from .stored import KEPT, Shelf
 
 
 class Reader(Protocol):
@@ -51,6 +52,22 @@ FALLBACK: Reader = generic  # asked last: it claims what no other reader does
 Watch = Callable[[int], Callable[[int], None]]
 
 
+class Look(Struct, frozen=True, eq=False):
+    """What was found out of one file by itself, before its turn among the others."""
+
+    reader: str = ""  # NAME of the one that claims it
+    written: str = ""  # instead: what of slo-gate's own it is
+    runs: tuple[Run, ...] | None = None  # None: not read yet, or it could not be, which is said at its turn
+
+    def with_runs(self, runs: tuple[Run, ...] | None) -> Look:
+        """The same, and what was read."""
+        return replace(self, runs=runs)
+
+
+# Files -> what is found out of them elsewhere, e.g. in other processes; of those left out nothing is.
+Elsewhere = Callable[[Sequence[Source], "str | None"], Mapping[Source, Look]]
+
+
 class Reading(Struct, frozen=True):
     """The runs of a set of files, and what was done with the files that gave none."""
 
@@ -69,20 +86,24 @@ def read(
     columns: Iterable[str] = (),
     watch: Watch | None = None,
     ignore: Iterable[str] = (),
+    elsewhere: Elsewhere | None = None,
 ) -> Reading:
     """Read files, folders, globs and `-` as one set.
 
     `tool` forces a reader by name, `stated` holds key=value facts, `gaps` asks for ITL, `gaps_up_to` does
     so where all files together have no more bytes, `attempted` names the gateway's counter where files are
     scraped metrics, `columns` holds ours=theirs names of home-made rows, `watch` is told how far reading
-    is, `ignore` holds patterns of files to leave out. Raises InputError for what is missing, unreadable,
-    unknown or contradictory, UsageError for an unknown tool or key.
+    is, `ignore` holds patterns of files to leave out, `elsewhere` looks at files before their turn. Raises
+    InputError for what is missing, unreadable, unknown or contradictory, UsageError for an unknown tool or
+    key.
     """
     caller = facts.parse(stated)
     forced = by_name(tool) if tool else None
     sources, notes = files.find(names, gaps=gaps, attempted=attempted, ignore=ignore)
     _prepare(sources, gaps_up_to, watch)
     mapped = _map_columns(sources, tuple(columns))
+    looks = dict(elsewhere(sources, tool)) if elsewhere else {}
+    crowded = len(sources) > 1 and sum(source.size_on_disk for source in sources) > KEPT
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
     skipped: dict[str, list[str]] = {}  # by what they are
     seen: dict[int, list[Source]] = {}
@@ -90,10 +111,16 @@ def read(
         what = None if forced else files.side_file(source)
         if what:
             _skip(source, what, skipped)
-        elif twin := _twin(source, seen.setdefault(len(source.data), [])):
+        elif twin := _twin(source, seen.setdefault(source.length, [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
-        elif (reader := forced or _claimed(source, skipped, several=len(sources) > 1)) is not None:
-            claimed.setdefault(reader.NAME, []).append((reader, source))
+        else:
+            look = looks.get(source) or looked(source, forced, several=len(sources) > 1)
+            if look.written:
+                _skip(source, look.written, skipped)
+            else:
+                claimed.setdefault(look.reader, []).append((by_name(look.reader), source))
+            if source not in looks and crowded:  # its content would be let go, and read again
+                looks[source] = look.with_runs(ahead(source, look))
     notes += (note for what, names in skipped.items() for note in _skipped(what, names))
     if mapped and generic.NAME not in claimed:
         raise UsageError(
@@ -101,7 +128,7 @@ def read(
             "--map",
             f"leave it out, or read them so with --tool {generic.NAME}",
         )
-    runs = twins.once((run for group in claimed.values() for run in _read_group(group, notes)), notes)
+    runs = twins.once((run for group in claimed.values() for run in _read_group(group, looks, notes)), notes)
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
         why = "".join(f"\n{note}" for note in notes[:5])
@@ -110,14 +137,14 @@ def read(
     return Reading(tuple(sidecar.apply(facts.apply(run, caller)) for run in runs), tuple(notes))
 
 
-def _claimed(source: Source, skipped: dict[str, list[str]], *, several: bool) -> Reader | None:
-    """The reader of a file; None for what slo-gate wrote itself, with a note. Raises InputError."""
+def looked(source: Source, forced: Reader | None, *, several: bool) -> Look:
+    """Which reader a file is of, unless slo-gate wrote it itself; one of `several`. Raises InputError."""
+    if forced:
+        return Look(forced.NAME)
     try:
         source.refuse_early()
-        if what := ours.kind(source):
-            _skip(source, what, skipped)
-            return None
-        return claim(source)
+        written = ours.kind(source)
+        return Look(written=written) if written else Look(claim(source).NAME)
     except MemoryError:
         pass
     except InputError as error:
@@ -126,6 +153,21 @@ def _claimed(source: Source, skipped: dict[str, list[str]], *, several: bool) ->
             error.hint = f"{error.hint}; if it is no result, {way}" if error.hint else way
         raise
     raise source.too_large()
+
+
+def ahead(source: Source, look: Look) -> tuple[Run, ...] | None:
+    """The runs of a file while its content is at hand; None where that is for its turn to say.
+
+    Another file may cover it, and then nobody asks: neither for its faults, nor for a text that takes long.
+    """
+    reader = by_name(look.reader) if look.reader else None
+    yaml = source.shape == "text" and source.yaml_keys
+    if reader is None or yaml or _has(reader, "decode_set") is not None:
+        return None
+    try:
+        return tuple(runs_of(reader, source))
+    except Exception:
+        return None
 
 
 def _skip(source: Source, what: str, skipped: dict[str, list[str]]) -> None:
@@ -144,9 +186,11 @@ def _skipped(what: str, names: list[str]) -> Iterator[str]:
 def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:
     total = sum(source.size for source in sources) if gaps_up_to or watch else 0
     advance = watch(total) if watch else None
+    shelf = Shelf()
     for source in sources:
         source.gaps = source.gaps or total <= gaps_up_to > 0
         source.advance = advance
+        source.shelf = shelf
 
 
 def _map_columns(sources: Sequence[Source], items: Sequence[str]) -> bool:
@@ -170,7 +214,9 @@ def _twin(source: Source, same_size: list[Source]) -> Source | None:
     return None
 
 
-def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Iterable[Run]:
+def _read_group(
+    group: Sequence[tuple[Reader, Source]], looks: dict[Source, Look], notes: list[str]
+) -> Iterable[Run]:
     reader = group[0][0]
     covered = companions(reader, [source for _, source in group])
     notes += [f"{source.name}: not counted, {covered[source]}" for _, source in group if source in covered]
@@ -179,7 +225,7 @@ def _read_group(group: Sequence[tuple[Reader, Source]], notes: list[str]) -> Ite
         yield from runs_of_set(reader, left)
         left = []
     for source in left:
-        for run in runs_of(reader, source):
+        for run in looks.pop(source, Look()).runs or runs_of(reader, source):
             yield replace(run, content_sha256=source.content_sha256)
         source.progressed()
     for _, source in group:

@@ -22,7 +22,7 @@ from ..model import (
     Run,
     Summary,
 )
-from . import files, ladders, ours, read
+from . import Elsewhere, files, ladders, ours, read
 from .source import BROKEN, Source
 
 _MOST_RUNS = 10_000
@@ -62,6 +62,7 @@ def read_baseline(
     columns: Iterable[str] = (),
     gaps: bool = False,
     ignore: Iterable[str] = (),
+    elsewhere: Elsewhere | None = None,
 ) -> Baseline:
     """Result files, folders and globs as `read` takes them, and saved reports among them.
 
@@ -80,9 +81,8 @@ def read_baseline(
     if runs and all(files.side_file(one) or ours.kind(one) for one in results):
         results = []  # a sidecar or a policy beside saved reports is no missing result
     if results:
-        found = read(
-            [source.name for source in results], tool=tool, stated=stated, columns=columns, gaps=gaps
-        )
+        results_ = [source.name for source in results]
+        found = read(results_, tool=tool, stated=stated, columns=columns, gaps=gaps, elsewhere=elsewhere)
         given = {digest for run in found.runs for digest in (run.sha256, run.content_sha256)}
         double = {where for digest, where in reported.items() if digest in given}
         notes += [f"{where}: not counted, a report of results that are given too" for where in sorted(double)]

@@ -32,8 +32,12 @@ class Kind(Struct, frozen=True):
 
 
 def kind_of(source: Source, kinds: Sequence[Kind]) -> Kind | None:
-    """The kind of a file; None for another tool's."""
-    return next((kind for kind in kinds if _fits(source, kind)), None)
+    """The kind of a file; None for another tool's. Looked for once: the content may be let go meanwhile."""
+    known, listed = source.places, tuple(kinds)
+    if listed not in known:
+        known[listed] = next((at for at, kind in enumerate(listed) if _fits(source, kind)), None)
+    at = known[listed]
+    return None if at is None else listed[at]
 
 
 def _fits(source: Source, kind: Kind) -> bool:

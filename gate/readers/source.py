@@ -29,6 +29,11 @@ _CONSTANT = rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b'
 class Source(Stored):
     """A result file as JSON, text or bytes, by its shape."""
 
+    @cached_property
+    def places(self) -> dict[Any, int | None]:
+        """Of lists of kinds that were asked for, the place of this file's; None: it is of none of them."""
+        return {}
+
     @property
     def header(self) -> list[str]:
         """The cells of the first line of a text, as of a plain CSV; empty for anything else."""
@@ -46,7 +51,10 @@ class Source(Stored):
         if not start:
             return "empty"
         if start[0] == "{":
-            return "objects" if self._first_line_is_whole() else self._object_or_objects()
+            if (first := self._whole_first_line()) is None:
+                return self._object_or_objects()
+            self._first = first
+            return "objects"
         if start[0] == "[":
             return "array"
         return "binary" if "\0" in start else "text"
@@ -70,15 +78,15 @@ class Source(Stored):
             return error
         return None
 
-    def _first_line_is_whole(self) -> bool:
+    def _whole_first_line(self) -> dict[str, msgspec.Raw] | None:
+        """The fields of the object on the first line, if more follow; else None."""
         end = self.data.find(b"\n")
         if end <= 1 or not self.data[end : end + 4096].strip():
-            return False
+            return None
         try:
-            self._first = _OBJECT.decode(self._strict(self.data[:end]))
+            return _OBJECT.decode(self._strict(self.data[:end]))
         except BROKEN:
-            return False
-        return True
+            return None
 
     def _object_or_objects(self) -> str:
         try:
@@ -130,7 +138,7 @@ class Source(Stored):
 
     # ---- JSON content ---------------------------------------------------------------------
 
-    @cached_property
+    @property  # not kept: a Doc and its Source would keep each other in memory
     def doc(self) -> Doc:
         """The object, or the first of several. Raises InputError when there is none."""
         if self.shape == "broken":
@@ -138,6 +146,14 @@ class Source(Stored):
         if self.shape not in ("object", "objects"):
             raise self.fail("holds no JSON object")
         return Doc(self, self._first, "$" if self.shape == "object" else "$[0]")
+
+    @cached_property
+    def _first(self) -> dict[str, msgspec.Raw]:
+        """Fields of the (first) object; mostly found with the shape, and again once they were let go."""
+        if self.shape == "object":
+            return self._lenient(_OBJECT.decode)
+        first = self._whole_first_line()
+        return _OBJECT.decode(next(self._split())) if first is None else first
 
     @cached_property
     def keys(self) -> frozenset[str]:

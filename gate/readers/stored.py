@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -27,7 +28,26 @@ AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 _MAPPED_FROM = 32 << 20
 _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _PIECE = 16 << 20
+_FACTS = frozenset(("_seen", "sha256", "content_sha256", "size", "length", "shape", "keys", "places"))
+KEPT = 64 << 20  # bytes of the files of a set that stay in memory until they are asked for again
+_CONTENT = frozenset(("_stored", "_hasher", "data", "head", "_first"))  # what holds it, or is made of it
 _BOM = b"\xef\xbb\xbf"
+
+
+class Shelf:
+    """The files of one set whose content is in memory: where they are too many, the oldest are let go."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Stored, int] = {}
+
+    def put(self, file: Stored, size: int) -> None:
+        """Keep one more, and let go of others."""
+        self._sizes.pop(file, None)
+        while self._sizes and sum(self._sizes.values()) + size > KEPT:
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest]
+            oldest.let_go()
+        self._sizes[file] = size
 
 
 class Stored:
@@ -44,8 +64,10 @@ class Stored:
         self.gaps = gaps
         self.attempted_counter = attempted_counter
         self.columns: Mapping[str, str] = {}  # of home-made rows: our column -> the file's name for it
+        self.shelf: Shelf | None = None  # of the set of files that this one is read with
         self.advance: Callable[[int], None] | None = None  # told of stored bytes as they are read
         self._told = 0
+        self._seen: tuple[int, ...] | None = None  # which file was opened, as long as and when it was written
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -59,7 +81,15 @@ class Stored:
             return self._capped(sys.stdin.buffer.read(_UNPACKED_MAX + 1))
         try:
             with disk.opened(self.path) as file:
-                if os.fstat(file.fileno()).st_size <= _MAPPED_FROM:
+                found = os.fstat(file.fileno())
+                if stat.S_ISREG(found.st_mode):
+                    seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+                    if self._seen not in (None, seen):
+                        raise self.fail(
+                            "changed while it was read", hint="wait until it is whole, then try again"
+                        )
+                    self._seen = seen
+                if found.st_size <= _MAPPED_FROM:
                     return self._capped(file.read(_UNPACKED_MAX + 1))  # a pipe may never end
                 from mmap import ACCESS_READ, mmap
 
@@ -99,20 +129,54 @@ class Stored:
 
         return self.sha256 if self.data is self._stored else hashlib.sha256(self.data).hexdigest()
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes as stored."""
-        return len(self._stored)
+        return self.size_on_disk or len(self._stored)
+
+    @property
+    def size_on_disk(self) -> int:
+        """Bytes of a file that may be read again; 0 for any other, and for what is not there."""
+        return disk.size(self.path) if self.path is not None else 0
+
+    @cached_property
+    def length(self) -> int:
+        """Bytes of the content, unpacked."""
+        return len(self.data)
+
+    def known(self) -> dict[str, Any]:
+        """What was found out of the file, without its content: for `learn`, in another process."""
+        return {name: vars(self)[name] for name in _FACTS & vars(self).keys()}
+
+    def learn(self, known: Mapping[str, Any]) -> None:
+        """Take over what was found out elsewhere."""
+        vars(self).update(known)
+
+    def let_go(self) -> None:
+        """Give the content's memory back; it is read again where it is asked for. What is known of it stays.
+
+        Raises nothing. The content of stdin and of pipes, which are read once, is kept.
+        """
+        if self._seen is not None and "data" in self.__dict__:
+            _ = self.sha256, self.size, self.length, self.data is self._stored and self.content_sha256
+            for name in _CONTENT & self.__dict__.keys():
+                del self.__dict__[name]
 
     @cached_property
     def data(self) -> Buffer:
         """The content, decompressed. Raises InputError when it cannot be read."""
         try:
             stored = self._stored
-            _ = self._hasher
+            if "sha256" not in self.__dict__:
+                _ = self._hasher
+            data: Buffer
             if stored[:2] == b"\x1f\x8b":
-                return self._unpacked(stored)
-            return stored[3:] if stored[:3] == _BOM else stored
+                data = self._unpacked(stored)
+            else:
+                data = stored[3:] if stored[:3] == _BOM else stored
+            if self.shelf is not None:
+                self.shelf.put(self, len(stored) + (0 if data is stored else len(data)))
+            return data
         except MemoryError:
             pass
         raise self.too_large()

@@ -28,5 +28,9 @@ KINDS = (
     Kind("summary_lifecycle_metrics.json", _AGGREGATE, within=("successes", frozenset(("latency",)))),
     Kind("summary_lifecycle_metrics.yaml", begins=_YAML),
     Kind("", _AGGREGATE, no_result="holds inference-perf's server-side Prometheus metrics, not a result"),
-    Kind("config.yaml", begins=r"(?ms)(?!\s*[{\[])(?=.*^load:)(?=.*^server:)", no_result="is a configuration, no result"),
+    Kind(
+        "config.yaml",
+        begins=r"(?ms)(?!\s*[{\[])(?=.*^load:)(?=.*^server:)",
+        no_result="is a configuration, no result",
+    ),
 )

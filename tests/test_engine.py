@@ -1,0 +1,123 @@
+"""Files are read by one process or by several: the same runs, the same faults, and none of them lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gate import engine, readers
+from gate.engine.messages import Task
+from gate.engine.processes import Worker
+from gate.errors import InputError
+from gate.readers.source import Source
+from tests.conftest import FIXTURES, ROOT, Process
+from tests.readers.test_letting_go import told
+
+ROW = '{"ttft_s": 0.5, "e2e_s": 1.2, "output_tokens": 100}\n'
+POLICY = "version: 1\nslo: {ttft: {p90: 2s}, e2e: {p90: 3s}}\n"
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    found = Worker()
+    yield found
+    found.end()
+
+
+def task(path: Path) -> Task:
+    return Task(path, path.name, False, None, {}, None, True)
+
+
+def rows(folder: Path, number: int) -> Path:
+    path = folder / f"run{number}.jsonl"
+    lines = (ROW.replace("0.5", f"0.{number}{at:03}") for at in range(100))
+    path.write_text("".join(lines))
+    return path
+
+
+FOLDERS = sorted(path for path in FIXTURES.glob("*/*") if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", FOLDERS[::5], ids=lambda path: str(path.relative_to(FIXTURES)))
+def test_the_reading_is_the_same_for_any_number_of_processes(folder: Path) -> None:
+    def reading(jobs: int) -> object:
+        try:
+            found = readers.read([str(folder)], elsewhere=engine.elsewhere(jobs))
+        except InputError as error:
+            return error.message, error.where, error.hint
+        return told(found.runs), found.notes
+
+    assert reading(1) == reading(2)
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_a_report_is_the_same_bytes(jobs: int, tmp_path: Path, slo_gate: Process) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    results = str(ROOT / "examples" / "chat" / "good")
+    one, several = (
+        slo_gate("check", results, "-p", "slo.yaml", "--format", "json", "--jobs", str(number))
+        for number in (1, jobs)
+    )
+    assert one.stdout == several.stdout
+    assert one.returncode == several.returncode == 4
+
+
+def test_a_broken_file_among_many_is_named_and_nothing_passes(tmp_path: Path, slo_gate: Process) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    results = tmp_path / "results"
+    results.mkdir()
+    for number in range(6):
+        rows(results, number)
+    (results / "run3.jsonl").write_text(ROW * 50 + '{"ttft_s": 0.5, "e2e_s"\n' + ROW)
+    one, several = (slo_gate("check", "results", "-p", "slo.yaml", "--jobs", jobs) for jobs in ("1", "2"))
+    assert several.returncode == one.returncode == 3
+    assert "run3.jsonl" in several.stderr
+    assert several.stderr == one.stderr
+
+
+def test_a_file_of_a_process_that_was_killed_is_named(tmp_path: Path, worker: Worker) -> None:
+    path = rows(tmp_path, 1)
+    worker.ask(Source(path, path.name), task(path))
+    assert worker.answer().look is not None
+    os.kill(worker.process.pid, signal.SIGKILL)
+    worker.process.wait()
+    with pytest.raises(InputError, match=r"run1\.jsonl: the process that was reading it ended by SIGKILL"):
+        worker.ask(Source(path, path.name), task(path))
+        worker.answer()
+
+
+def test_what_lies_in_the_current_folder_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("msgspec", "numpy", "gate", "json"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('imported from where the command runs')")
+    path = rows(tmp_path, 1)
+    monkeypatch.chdir(tmp_path)
+    process = Worker()
+    try:
+        process.ask(Source(path, path.name), task(path))
+        assert process.answer().look is not None
+    finally:
+        process.end()
+
+
+def test_an_output_may_not_land_on_what_another_process_read(tmp_path: Path, slo_gate: Process) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    results = tmp_path / "results"
+    results.mkdir()
+    files = [rows(results, number) for number in range(3)]
+    with files[1].open("rb+") as file:
+        done = slo_gate("check", "results", "-p", "slo.yaml", "--jobs", "2", stdout=file)
+    assert done.returncode == 2
+
+
+def test_small_sets_are_read_here(tmp_path: Path) -> None:
+    sources = [Source(rows(tmp_path, number), f"run{number}") for number in range(3)]
+    default = engine.elsewhere(None)
+    assert default is not None
+    assert default(sources, None) == {}
+    assert engine.elsewhere(1) is None
