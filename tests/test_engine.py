@@ -85,8 +85,8 @@ def test_a_file_of_a_process_that_was_killed_is_named(tmp_path: Path, worker: Wo
     assert worker.answer().look is not None
     os.kill(worker.process.pid, signal.SIGKILL)
     worker.process.wait()
+    worker.source = Source(path, path.name)
     with pytest.raises(InputError, match=r"run1\.jsonl: the process that was reading it ended by SIGKILL"):
-        worker.ask(Source(path, path.name), task(path))
         worker.answer()
 
 

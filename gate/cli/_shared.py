@@ -137,8 +137,8 @@ reading_options = together(  # read by `read_results`
         help="Name a column of home-made rows, as in --map e2e_ms=latency_ms.",
     ),
     click.option("--ignore", multiple=True, type=named, metavar="GLOB", help=_IGNORE),
-    click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=_JOBS),
 )
+jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=_JOBS)
 _SAME = "State that one job on one node measured both the baseline and the results."
 _ALLOW = "Let the baseline differ in tool, model, hardware, interaction, load, input_tokens or output_tokens."
 baseline_options = together(  # read by `read_baseline`
@@ -213,7 +213,7 @@ def _how(options: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
     from ..engine import elsewhere
 
     said = {name: options[name] for name in ("tool", "stated", "columns")}
-    return {**said, "ignore": ignored(options, policy), "elsewhere": elsewhere(options["jobs"])}
+    return {**said, "ignore": ignored(options, policy), "elsewhere": elsewhere(options.get("jobs"))}
 
 
 def ignored(options: Mapping[str, Any], policy: Policy | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ._reading import progress
 from ._shared import (
     baseline_options,
     chosen_policy,
+    jobs_option,
     length,
     length_options,
     named,
@@ -57,6 +58,7 @@ _GROWTH = (
 @click.argument("results", nargs=-1, type=named)
 @policy_options
 @reading_options
+@jobs_option
 @click.option(
     "--baseline",
     multiple=True,

@@ -9,7 +9,16 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import aligned, baseline_options, columns, named, read_baseline, read_results, reading_options
+from ._shared import (
+    aligned,
+    baseline_options,
+    columns,
+    jobs_option,
+    named,
+    read_baseline,
+    read_results,
+    reading_options,
+)
 
 if TYPE_CHECKING:
     from ..model import Change, Comparison
@@ -26,6 +35,7 @@ Exit codes:
 @click.argument("results", nargs=-1, required=True, type=named)
 @baseline_options
 @reading_options
+@jobs_option
 @click.option(
     "--warmup",
     default="auto",

@@ -14,7 +14,16 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import hopeless, named, named_here, quantity, read_results, reading_options, save
+from ._shared import (
+    hopeless,
+    jobs_option,
+    named,
+    named_here,
+    quantity,
+    read_results,
+    reading_options,
+    save,
+)
 
 if TYPE_CHECKING:
     from ..model import Load, Run
@@ -48,6 +57,7 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
 )
 @click.option("--from-history", type=named, metavar="STORE", help=_STORE)
 @reading_options
+@jobs_option
 @click.option(
     "-o",
     "--output",

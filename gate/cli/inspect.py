@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from ..errors import Exit
-from ._shared import columns, named, read_results, reading_options
+from ._shared import columns, jobs_option, named, read_results, reading_options
 
 
 @click.command(name="inspect")
 @click.argument("results", nargs=-1, type=named)
 @reading_options
+@jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every run in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

@@ -14,6 +14,7 @@ from ._shared import (
     advice_json,
     aligned,
     chosen_policy,
+    jobs_option,
     named,
     needs_gaps,
     policy_options,
@@ -36,6 +37,7 @@ _WIDTH = 100
 @click.argument("results", nargs=-1, type=named)
 @policy_options
 @reading_options
+@jobs_option
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:

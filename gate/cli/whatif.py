@@ -8,7 +8,16 @@ import click
 
 from ..errors import Exit, UsageError
 from ._lines import show
-from ._shared import advice_json, aligned, chosen_policy, named, policy_options, read_results, reading_options
+from ._shared import (
+    advice_json,
+    aligned,
+    chosen_policy,
+    jobs_option,
+    named,
+    policy_options,
+    read_results,
+    reading_options,
+)
 
 if TYPE_CHECKING:
     from ..model import Move, MovedObjective, MovedPoint, Needed, WhatIf
@@ -28,6 +37,7 @@ Exit codes:
 @click.option("--tpot", metavar=_RANGE, help="Move the per-request TPOT bound, e.g. 10ms:30ms:2ms.")
 @click.option("--e2e", metavar=_RANGE, help="Move the per-request E2E bound. Default: half to twice each.")
 @reading_options
+@jobs_option
 @click.option("--json", "json", is_flag=True, help="Print JSON, with the grid of two bounds.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(**options: Any) -> int:

@@ -21,7 +21,7 @@ LARGE = (
 
 
 def elsewhere(jobs: int | None) -> Elsewhere | None:
-    """How files are looked at before their turn by so many processes; None: as the files and the machine say."""
+    """How files are looked at before their turn, by so many processes; None: as many as pay."""
     return None if jobs == 1 else partial(_in_processes, jobs=jobs)
 
 

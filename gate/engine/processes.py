@@ -69,7 +69,10 @@ class Worker:
 
 
 def look(sources: Sequence[Source], tool: str | None, jobs: int, *, several: bool) -> Mapping[Source, Look]:
-    """Look at files with so many processes, the largest first. Raises InputError for the file of one that died."""
+    """Look at files with so many processes, the largest first.
+
+    Raises InputError for the file of a process that died.
+    """
     waiting = sorted(sources, key=lambda source: source.size_on_disk)
     found: dict[Source, Look] = {}
     workers: list[Worker] = []
