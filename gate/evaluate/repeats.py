@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +64,12 @@ def shared(runs: Sequence[Requests], others: Sequence[Requests]) -> list[float]:
     return most
 
 
-def _elsewhere(found: Sequence[_Row], known: Container[_Row], looked_up: int, *, fine: bool) -> float:
+def _elsewhere(found: Sequence[_Row], known: Collection[_Row], looked_up: int, *, fine: bool) -> float:
     """Share of a run's requests that are among `looked_up` others too; 0 where it may be an accident.
 
     As often as two of its own requests are equal, so often is one equal to a request of another run.
     """
-    share = sum(row in known for row in found) / len(found) if found else 0.0
+    share = sum(row in known for row in found) / len(found) if found and known else 0.0
     if fine or not share:
         return share
     alike = sum(times for times in Counter(found).values() if times > 1) / len(found)

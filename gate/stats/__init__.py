@@ -41,6 +41,7 @@ from ._counting import (
     dependence as dependence,
     merge as merge,
     nearest_rank as nearest_rank,
+    nearest_ranks as nearest_ranks,
     needed as needed,
     second_level as second_level,
     share_met as share_met,

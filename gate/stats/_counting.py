@@ -56,11 +56,25 @@ def nearest_rank(values: Floats, share: float) -> float:
     It is <= a bound exactly if `share_met` holds for the count of values <= that bound. Infinity (a
     failed request) is a value. Raises ValueError for no values, NaN or a share outside [0, 1].
     """
+    return nearest_ranks(values, (share,))[0]
+
+
+def nearest_ranks(values: Floats, shares: Sequence[float], *, own: bool = False) -> tuple[float, ...]:
+    """The same at several shares, ascending: one copy, and of it only what lies above the last rank is moved.
+
+    `own` values need not be copied: their order is of no use to the caller.
+    """
     if values.size == 0:
         raise ValueError("a percentile of no values does not exist")
     _refuse_nan(values)
-    index = max(needed(values.size, share), 1) - 1
-    return float(np.partition(values, index)[index])
+    left, below, found = values if own else values.copy(), 0, []
+    for share in shares:
+        index = max(needed(values.size, share), 1) - 1 - below
+        # One rank at a time: numpy partitions for a single one with vector instructions, five times faster.
+        left.partition(index)
+        found.append(float(left[index]))
+        left, below = left[index:], below + index
+    return tuple(found)
 
 
 class Series(Struct, frozen=True):
@@ -222,7 +236,7 @@ def merge(parts: Iterable[Units]) -> Units:
 
 
 def _refuse_nan(values: Floats) -> None:
-    if np.isnan(values).any():
+    if values.size and np.isnan(values.max()):
         raise ValueError("a value is NaN; a request that failed or lacks the metric counts as infinity")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -76,21 +77,16 @@ def _metric(metric: str, runs: Sequence[Prepared]) -> MetricStats | None:
     cells = [column for column in columns if column is not None]
     if len(cells) < len(runs):
         return None
-    values = np.concatenate(cells)
-    if values.size == 0:
+    cells = [column for column in cells if column.size]
+    n = sum(column.size for column in cells)
+    if n == 0:
         return None
     reported = runs[0].run.tool_reported.get(metric) if len(runs) == 1 else None
-    p50, p90, p99 = (stats.nearest_rank(values, percent / 100) for percent in SHOWN)
-    return MetricStats(
-        values.size,
-        p50,
-        p90,
-        p99,
-        float(values.mean()),
-        float(values.min()),
-        float(values.max()),
-        _tool(reported),
-    )
+    mean = math.fsum(float(column.sum()) for column in cells) / n  # whatever runs are summed where
+    least, most = min(map(np.min, cells)), max(map(np.max, cells))
+    values = cells.pop() if len(cells) == 1 else np.concatenate(cells)
+    p50, p90, p99 = stats.nearest_ranks(values, [percent / 100 for percent in SHOWN], own=True)
+    return MetricStats(n, p50, p90, p99, mean, float(least), float(most), _tool(reported))
 
 
 def _completed(metric: str, rows: Requests) -> Floats | None:
@@ -128,8 +124,16 @@ def _tool(reported: ToolReported | None) -> Mapping[str, float | str] | None:
 
 def goodput_of(runs: Sequence[Prepared], policy: Policy) -> Goodput | None:
     """Goodput of these runs together, nulls where it cannot be known; None without a goodput section."""
-    if not policy.goodput_bounds:
-        return None
+    if not policy.goodput_bounds or not runs:
+        return Goodput(None, None, None, None, None, None, None) if policy.goodput_bounds else None
+    key = ("goodput shown", *map(id, runs), policy.goodput_bounds, policy.single_token_tpot)
+    if key not in runs[0].memo:  # as for `metrics`
+        runs[0].memo[key] = _goodput_of(runs, policy)
+    found: Goodput = runs[0].memo[key]
+    return found
+
+
+def _goodput_of(runs: Sequence[Prepared], policy: Policy) -> Goodput:
     try:
         found = [goodput(one, policy.goodput_bounds, policy) for one in runs]
     except Unknown:
@@ -170,7 +174,9 @@ def _good_tokens(one: Prepared, part: Good) -> float | None:
     rows = one.requests
     if rows is None or rows.output_tokens is None:
         return None
-    total = float(rows.output_tokens[rows.attempted][part.good].sum())
+    attempted = rows.attempted
+    tokens = rows.output_tokens if attempted.all() else rows.output_tokens[attempted]
+    total = float(tokens[part.good].sum())
     return None if np.isnan(total) else total
 
 

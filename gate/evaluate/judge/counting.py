@@ -116,7 +116,8 @@ def metric_values(rows: Requests, metric: str, when: When | None, policy: Policy
     if metric == "itl":
         return _gap_values(rows, when)
     values = scoped_values(rows, metric, when, policy)
-    return values[values > -np.inf]
+    inside = values > -np.inf
+    return values if inside.all() else values[inside]
 
 
 def scoped_values(rows: Requests, metric: str, when: When | None, policy: Policy) -> Floats:
@@ -128,8 +129,9 @@ def scoped_values(rows: Requests, metric: str, when: When | None, policy: Policy
     if metric == "tpot" and policy.single_token_tpot == "ignore":
         assert rows.output_tokens is not None  # there is a TPOT column
         scope &= ~(rows.output_tokens <= 1)  # one of unknown length stays
-    unmet = np.isnan(column) | rows.doubted.get(metric, False)
-    values = np.where(scope, np.where(unmet, np.inf, column), -np.inf)
+    values = column.copy()
+    values[np.isnan(column) | rows.doubted.get(metric, False)] = np.inf
+    values[~scope] = -np.inf
     values[rows.status == Status.FAILED] = np.inf
     return values
 
@@ -217,10 +219,12 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
     applied = False
     for bound in bounds if completed.any() else ():
         values = scoped_values(rows, bound.metric, bound.when, policy)
-        applied = applied or bool((values[completed] > -np.inf).any())
-        worst = np.maximum(worst, score(values, bound.max_s))
+        applied = applied or bool((completed & (values > -np.inf)).any())
         missed[bound.metric] |= ~failed & ~(values <= bound.max_s)
+        np.maximum(worst, score(values, bound.max_s), out=worst)
     judged = rows.attempted
+    if judged.all():
+        return Good(worst, failed, missed, applied)
     broke = {metric: rows_[judged] for metric, rows_ in missed.items()}
     return Good(worst[judged], failed[judged], broke, applied)
 
@@ -228,9 +232,13 @@ def _good_rows(rows: Requests, bounds: Sequence[RequestBound], policy: Policy) -
 def score(values: Floats, max_s: float) -> Floats:
     """Value / bound, 0 where the bound is not about the request; at most 1 where it is met, else above 1."""
     with np.errstate(over="ignore"):  # a bound may be tried that is next to nothing
-        ratio = np.maximum(values / max_s, 0.0)
+        ratio = values / max_s
+    np.maximum(ratio, 0.0, out=ratio)
     # Division may round a value a hair above its bound to 1: the comparison itself decides.
-    return np.where(values <= max_s, np.minimum(ratio, 1.0), np.maximum(ratio, np.nextafter(1.0, 2.0)))
+    met = values <= max_s
+    np.minimum(ratio, 1.0, out=ratio, where=met)
+    np.maximum(ratio, np.nextafter(1.0, 2.0), out=ratio, where=~met)
+    return ratio
 
 
 def _joint(

@@ -7,7 +7,7 @@ rows are missing: a PASS it touches becomes inconclusive (evidence), a FAIL stan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -69,8 +69,9 @@ def findings(runs: Sequence[Prepared], policy: Policy, baseline: Baseline | None
     notes += [*_failures_in_a_row(runs), *_client_overhead(runs, policy), *_near_capacity(runs, policy)]
     doubts: list[Doubt] = []
     declared = policy.workload.target is not None
-    easier = [(text, declared, Why.EASIER_LOAD) for text in _easier(runs)]
-    easier += [(text, True, Why.UNIT) for run, _ in _rows(runs) if (text := _absurd(run))][:1]
+    flights = {id(run): _in_flight(run) for run, _ in _rows(runs)}
+    easier = [(text, declared, Why.EASIER_LOAD) for text in _easier(runs, flights)]
+    easier += [(text, True, Why.UNIT) for run, _ in _rows(runs) if (text := _absurd(run, flights))][:1]
     lost = [(text, serious, Why.REPEATED_ROWS) for text, serious in _rows_lost(runs)]
     for text, serious, code in (*easier, *lost):
         if serious:
@@ -270,16 +271,19 @@ def _client_overhead(runs: Sequence[Prepared], policy: Policy) -> list[str]:
     ]
 
 
-def _easier(runs: Sequence[Prepared]) -> Iterator[str]:
+_Flight = tuple[float, bool, int] | None  # as `_in_flight` gives it
+
+
+def _easier(runs: Sequence[Prepared], flights: Mapping[int, _Flight]) -> Iterator[str]:
     """Runs whose load was below the one they name; the first of each kind speaks for all."""
     for find in (_sent_slower, _never_full, _idle):
-        found = [text for run, _ in _rows(runs) if (text := find(run))]
+        found = [text for run, _ in _rows(runs) if (text := find(run, flights))]
         if found:
             more = f" (and {len(found) - 1} more runs)" if len(found) > 1 else ""
             yield found[0] + more
 
 
-def _sent_slower(run: Run) -> str:
+def _sent_slower(run: Run, _: object) -> str:
     rows, load = run.evidence, run.load
     if not isinstance(rows, Requests) or rows.start_s is None or load is None or load.production:
         return ""
@@ -296,7 +300,7 @@ def _sent_slower(run: Run) -> str:
     )
 
 
-def _never_full(run: Run) -> str:
+def _never_full(run: Run, _: object) -> str:
     """Fewer requests than slots."""
     rows, load = run.evidence, run.load
     if not isinstance(rows, Requests) or load is None or load.concurrency is None:
@@ -306,9 +310,9 @@ def _never_full(run: Run) -> str:
     return f"the {len(rows)} requests of {run.input} cannot keep {load.concurrency} in flight"
 
 
-def _absurd(run: Run) -> str:
+def _absurd(run: Run, flights: Mapping[int, _Flight]) -> str:
     """So few requests in flight that the times are in another unit than declared, or the load is not."""
-    found = _in_flight(run)
+    found = flights[id(run)]
     if found is None or found[0] >= ABSURD * found[2]:
         return ""
     return (
@@ -317,15 +321,15 @@ def _absurd(run: Run) -> str:
     )
 
 
-def _idle(run: Run) -> str:
-    found = _in_flight(run)
+def _idle(run: Run, flights: Mapping[int, _Flight]) -> str:
+    found = flights[id(run)]
     if found is None or not ABSURD * found[2] <= found[0] < IDLE * found[2]:
         return ""
     mean = f"{'' if found[1] else 'at most '}{found[0]:.3g}"
     return f"{run.input} had {mean} requests in flight on average, of the {found[2]} it names"
 
 
-def _in_flight(run: Run) -> tuple[float, bool, int] | None:
+def _in_flight(run: Run) -> _Flight:
     """Mean requests in flight, whether every E2E is known, and the concurrency; None where it shows nothing.
 
     By Little's law: seconds spent in flight / seconds passed.
