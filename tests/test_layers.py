@@ -37,7 +37,7 @@ ALLOWED = {
     "publish": {"errors", "units"},
     "live": {"errors", "readers"},
     "bench": {"disk", "errors", "model", "readers"},
-    "engine": {"disk", "errors", "readers"},
+    "engine": {"disk", "errors", "readers", "remote"},
     "cli": {
         "engine",
         "disk",

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .. import remote
+
 if TYPE_CHECKING:
     from ..readers import Elsewhere, Look
     from ..readers.source import Source
@@ -26,7 +28,12 @@ def elsewhere(jobs: int | None) -> Elsewhere | None:
 
 
 def _in_processes(sources: Sequence[Source], tool: str | None, *, jobs: int | None) -> Mapping[Source, Look]:
-    stored = [source for source in sources if source.size_on_disk]
+    # Of a store, this process alone knows what lies beside a file.
+    stored = [
+        source
+        for source in sources
+        if source.size_on_disk and not (source.path and remote.url_of(source.path))
+    ]
     if jobs is None:
         jobs = cores() if sum(source.size_on_disk for source in stored) >= LARGE else 1
     jobs = min(jobs, len(stored))
