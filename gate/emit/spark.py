@@ -11,6 +11,7 @@ _SIGNS = {
     "\N{LOWER HALF BLOCK}\N{LOWER FIVE EIGHTHS BLOCK}\N{LOWER THREE QUARTERS BLOCK}"
     "\N{LOWER SEVEN EIGHTHS BLOCK}\N{FULL BLOCK}",
 }
+SHOWN = 30  # sessions in a line
 _LEAST = 0.02  # of the largest value: what spreads less is drawn flat
 
 

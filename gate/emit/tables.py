@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ..model import Check, Counts, MetricStats, Report, RunReport
+from ..model import Change, Check, Counts, MetricStats, Report, RunReport
 from ..units import SECONDS, show
 from . import format as f
+from .spark import SHOWN, spark
 
 METRIC_HEADERS = ("metric", "P50", "P90", "P99", "n")
 
@@ -78,9 +79,18 @@ def growth_table(report: Report) -> Table | None:
                 + (f" ({f.growth(span[0])} to {f.growth(span[1])})" if span else ""),
                 "allowed": f.bound(rule) if rule else "",
                 "verdict": f.mark(rule) if rule else "",
+                "sessions, then head": _past(one),
             }
         )
     return table_of(rows, ("base", "head", "change"))
+
+
+def _past(one: Change) -> str:
+    """The last SHOWN sessions of a history and the head as a line; empty without a history."""
+    if not one.past_s:
+        return ""
+    drawn = spark((*one.past_s[-SHOWN:], one.candidate_s), unicode=True)
+    return f"{drawn[:-1]} {drawn[-1]}"
 
 
 def bound_table(checks: Sequence[Check]) -> Table:

@@ -8,10 +8,9 @@ from ..model import Trend, TrendChange, TrendLoad, TrendMove, TrendSeries, Trend
 from ..units import POINTS, SHARE, show
 from . import format as f
 from .layout import capped, prose, table
-from .spark import spark
+from .spark import SHOWN, spark
 from .tables import Table, as_markdown, table_of
 
-SHOWN = 30  # sessions in a line
 _SHORT = 12  # digits of a commit
 _MOVES, _CHANGES = 3, 5  # named before "and N more"
 MARKS = {"policy": "P", "workload": "W", "tool": "T", "release": "R", "waiver": "V"}

@@ -304,6 +304,7 @@ class Change(Struct, frozen=True):
     growth: float  # of the runs' ratios, or of the sides' means
     interval: tuple[float, float] | None  # of growth, one-sided 1 - alpha each; null where nothing gives one
     method: str  # "10 paired runs", "10 against 5 runs", ...
+    past_s: tuple[float, ...] = ()  # of each session of a history, oldest first: geometric mean over its runs
 
 
 class Comparison(Struct, frozen=True):

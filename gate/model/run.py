@@ -225,3 +225,4 @@ class Baseline(Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     reported: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of a result -> the report of it
     fault: str = ""  # why it cannot be read at all; then it has no runs
+    remembered: bool = False  # its runs are sessions of a history, the newest first

@@ -38,6 +38,7 @@ class Sides(Struct, frozen=True, eq=False):
     sessions: tuple[tuple[tuple[Prepared, ...], ...], tuple[tuple[Prepared, ...], ...]]  # of both sides
     notes: tuple[str, ...]
     other_outputs: str = ""  # why E2E cannot be compared: outputs of another length
+    remembered: bool = False  # the sessions of the base are those of a history, the newest first
 
 
 def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Policy) -> Sides:
@@ -59,7 +60,8 @@ def choose_sides(candidate: Sequence[Prepared], baseline: Baseline, policy: Poli
     other = "" if "output_tokens" in baseline.allowed else _outputs(base, candidate, pairs is not None)
     if other:
         notes.append(other)
-    return Sides(tuple(base), tuple(candidate), kind, pairs is not None, held, tuple(notes), other)
+    paired, past = pairs is not None, baseline.remembered
+    return Sides(tuple(base), tuple(candidate), kind, paired, held, tuple(notes), other, past)
 
 
 # ---- the same benchmark ---------------------------------------------------------------------

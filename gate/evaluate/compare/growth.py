@@ -58,6 +58,7 @@ class Growth(Struct, frozen=True, eq=False):
     unreached: int = 0  # of the candidate's runs: where failures push it out of reach, growth is not known
     requests: int = 0  # attempted, of the smaller side
     note: str = ""
+    past_s: tuple[float, ...] = ()  # of each session of a history, oldest first
 
 
 class _Side(Struct, frozen=True, eq=False):
@@ -110,6 +111,7 @@ def grown(sides: Sides, objective: Objective, policy: Policy) -> Growth:
         candidate.unreached,
         min(map(_attempted, (sides.base, sides.candidate))),
         _note(candidate, completed, sides),
+        _past(sides, base),
     )
 
 
@@ -397,6 +399,14 @@ def _by_session(sides: Sides, base: _Side, candidate: _Side) -> tuple[list[Float
     new = _session_figures(sides.candidate, candidate, sides.sessions[1])
     most = max(1, min(group.size for group in new))
     return [group[:most] for group in _session_figures(sides.base, base, sides.sessions[0])], new
+
+
+def _past(sides: Sides, base: _Side) -> tuple[float, ...]:
+    """The geometric mean of each session of a history, oldest first."""
+    if not sides.remembered or sides.paired:
+        return ()
+    figures = _session_figures(sides.base, base, sides.sessions[0])
+    return tuple(float(np.exp(np.log(group).mean())) for group in reversed(figures) if (group > 0).all())
 
 
 def _session_figures(

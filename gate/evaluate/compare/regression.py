@@ -376,7 +376,14 @@ def _change(growth: Growth, metric: str, statistic: str, alpha: float) -> Change
         low, high = growth.log.more.lower(alpha), (growth.log.clear or growth.log.more).upper(alpha)
         interval = math.expm1(min(low, high)), math.expm1(high)
     return Change(
-        metric, statistic, growth.baseline_s, growth.candidate_s, growth.growth, interval, growth.method
+        metric,
+        statistic,
+        growth.baseline_s,
+        growth.candidate_s,
+        growth.growth,
+        interval,
+        growth.method,
+        growth.past_s,
     )
 
 

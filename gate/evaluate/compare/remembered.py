@@ -47,7 +47,7 @@ def choose_sessions(
         return None, (*notes, f"the sessions do not compare together: {error.message}")
     names = ", ".join(one.name for one in taken)
     notes.insert(0, f"compared with {_number(len(taken))}: {names}")
-    return Baseline(tuple(one.run for one in base), allowed=allowed), tuple(notes)
+    return Baseline(tuple(one.run for one in base), allowed=allowed, remembered=True), tuple(notes)
 
 
 def _why_not(
