@@ -299,7 +299,7 @@ def _move(figure: _Figure, moved: stats.Moved) -> TrendMove:
     low, high = shift.lower(_ALPHA / 2), shift.upper(_ALPHA / 2)
     if figure.series.unit == SECONDS:
         before, after = math.exp(moved.before), math.exp(moved.after)
-        change, interval = math.expm1(shift.estimate), (_growth(low), _growth(high))
+        change, interval = _growth(shift.estimate), (_growth(low), _growth(high))
     else:
         before, after = _share(moved.before), _share(moved.after)
         change = after - before

@@ -12,7 +12,7 @@ from .spark import SHOWN, spark
 from .tables import Table, as_markdown, table_of
 
 _SHORT = 12  # digits of a commit
-_MOVES, _CHANGES = 3, 5  # named before "and N more"
+_MOVES, _CHANGES = 3, 3  # named before "and N more"
 MARKS = {"policy": "P", "workload": "W", "tool": "T", "release": "R", "waiver": "V"}
 _CHANGE = "^"
 
@@ -20,6 +20,10 @@ _CHANGE = "^"
 def text(trend: Trend, *, width: int = 80, unicode: bool = False, verbose: bool = False) -> str:
     """Lines of a terminal, the newest change first; without `verbose` as many as it shows at once."""
     lines = [*prose(head(trend), width, "", 2), *prose(summary(trend), width, "", 2)]
+    if fails := failing(trend):
+        lines += ["", "Failing", *table(fails, width)]
+    if grid := matrix(trend):
+        lines += ["", "Newest session of each model and hardware", *table(grid, width)]
     changes = list(newest_changes(trend))
     shown = changes if verbose else changes[:_CHANGES]
     if changes:
@@ -27,15 +31,10 @@ def text(trend: Trend, *, width: int = 80, unicode: bool = False, verbose: bool 
     for subject, load, change in shown:
         lines += prose(f"{change_day(subject, change)}  {_where(subject, load)}", width, "  ", 4)
         lines += prose(_moves(change, None if verbose else _MOVES), width, "    ", 6)
-        lines += [
-            line for said in between(change) for line in prose(said, max(width, len(said) + 4), "    ", 6)
-        ]
+        for said in between(change):  # a command is never wrapped
+            lines += prose(said, max(width, len(said) + 4), "    ", 6)
     if len(shown) < len(changes):
         lines.append(f"  and {len(changes) - len(shown)} more change points")
-    if fails := failing(trend):
-        lines += ["", "Failing", *table(fails, width)]
-    if grid := matrix(trend):
-        lines += ["", "Newest session of each model and hardware", *table(grid, width)]
     for subject in trend.subjects:
         for load in subject.loads:
             lines += ["", *_figures(subject, load, width, unicode=unicode)]
@@ -92,14 +91,14 @@ def summary(trend: Trend) -> str:
 
 
 def newest_changes(trend: Trend) -> Iterator[tuple[TrendSubject, TrendLoad, TrendChange]]:
-    """Every change point with where it is, the newest first."""
+    """Every change point with where it is, the newest first, and of one day what got worse."""
     found = [
-        (subject.sessions[change.at].time, at, subject, load, change)
+        (subject.sessions[change.at].time, change.moves[0].worse, at, subject, load, change)
         for at, subject in enumerate(trend.subjects)
         for load in subject.loads
         for change in load.changes
     ]
-    for *_, subject, load, change in sorted(found, key=lambda one: (one[0], -one[1]), reverse=True):
+    for *_, subject, load, change in sorted(found, key=lambda one: (*one[:2], -one[2]), reverse=True):
         yield subject, load, change
 
 
@@ -110,10 +109,14 @@ def change_day(subject: TrendSubject, change: TrendChange) -> str:
 
 def name(subject: TrendSubject) -> str:
     """What is followed, in words."""
-    facts = f"{subject.model or 'model not stated'} on {subject.hardware or 'hardware not stated'}"
+    facts = _what(subject)
     return f.plain(
         f"{subject.policy}: {facts}, {subject.tool}{', ' * bool(subject.interaction)}{subject.interaction}"
     )
+
+
+def _what(subject: TrendSubject) -> str:
+    return f.plain(f"{subject.model or 'model not stated'} on {subject.hardware or 'hardware not stated'}")
 
 
 def _where(subject: TrendSubject, load: TrendLoad) -> str:
@@ -128,7 +131,9 @@ def move(one: TrendMove) -> str:
 
 
 def signed(value: float, unit: str) -> str:
-    """A change with its sign and two or three digits."""
+    """A change with its sign and two digits; a factor where it is more than tenfold."""
+    if unit == SHARE and value >= 10:
+        return f"x{1 + value:.2g}"
     return ("+" if value > 0 else "") + show(float(f"{value:.2g}"), unit)
 
 
@@ -161,7 +166,7 @@ def failing(trend: Trend) -> Table | None:
             "level": one.level.value,
             "failing for": f"{one.failing} session{'s' * (one.failing != 1)}",
             "since": f"{one.since[:_SHORT]} ({one.since_time[:10]})",
-            "of": name(subject) if len(trend.subjects) > 1 else "",
+            "of": _what(subject) if len(trend.subjects) > 1 else "",
         }
         for subject in trend.subjects
         for one in subject.objectives

@@ -98,12 +98,13 @@ class _Family(Struct, frozen=True, eq=False):
     def joined(self, found: list[_Found]) -> Iterator[tuple[int, int, int, list[int]]]:
         """(at, first, last, series) of each change, of what overlaps the clearest one first."""
         left = sorted(found)
+        spans = {one: self._range((one,), _SAME)[1:] for one in left}
         while left:
             lead = left[0]
-            first, last = self._range((lead,), _SAME)[1:]
+            first, last = spans[lead]
             same = {lead.series: lead}
             for one in left[1:]:
-                low, high = self._range((one,), _SAME)[1:]
+                low, high = spans[one]
                 if low <= last + 1 and high >= first - 1:
                     same.setdefault(one.series, one)
             members = list(same.values())

@@ -18,7 +18,7 @@ from gate import history
 from gate.advise.trend import trend
 from gate.emit import page, trend as emitter
 from gate.emit.spark import spark
-from gate.model import Level, RecordedPolicy, SessionRecord, Trend, Verdict
+from gate.model import Level, RecordedMetric, RecordedPolicy, SessionRecord, Trend, Verdict
 from tests.conftest import Process
 from tests.history import made
 
@@ -244,6 +244,38 @@ def test_a_hostile_record_stays_text() -> None:
         assert "##[" not in shown
     assert "<script>alert" not in emitter.markdown(found)
     assert "<script>alert" not in page.emit_trend(found)
+
+
+def test_of_several_models_the_terminal_shows_the_matrix_and_what_got_worse_first() -> None:
+    records = [
+        made.session(
+            100 * at + one, made.runs(made.np.random.default_rng((at, one)), factor, hardware=hardware)
+        )
+        for at, hardware, step in ((0, "H100", 0.8), (1, "H200", 1.3), (2, "B200", 1.0))
+        for one in range(20)
+        for factor in [step if one >= 10 else 1.0]
+    ]
+    for at, record in enumerate(records):  # of the same days
+        records[at] = made.sealed(replace(record, time=made.time(at % 20)))
+    shown = emitter.text(of(records), width=80)
+    lines = shown.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert shown.index("Newest session of each") < shown.index("Change points") < shown.index("on H200,")
+    assert shown.index("on H200,") < shown.index("on H100,")
+
+
+def test_the_smallest_and_the_largest_numbers_are_shown() -> None:
+    records = []
+    for at in range(12):
+        value = 1e-300 if at < 6 else 1e17
+        wide = RecordedMetric(10, value, value * (1 + at / 100), value * (1 + at / 50), value)
+        own = [replace(run, metrics={"ttft_s": wide}) for run in made.runs(made.np.random.default_rng(at), 1)]
+        records.append(made.session(at, own))
+    found = of(records)
+    assert max(map(len, emitter.text(found, width=80).splitlines())) <= 80
+    json.dumps(msgspec.to_builtins(found), allow_nan=False)
+    assert page.emit_trend(found)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7])
