@@ -63,6 +63,13 @@ def _link(context: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option(
     "--page", default="", metavar="URL", callback=_link, help="Of the uploaded report page, to link to."
 )
+@click.option(
+    "--trend",
+    default="",
+    metavar="URL",
+    callback=_link,
+    help="Of an uploaded `slo-gate trend --html`, likewise.",
+)
 @click.option("--check-run", is_flag=True, help="Also make a check run of the commit (GitHub).")
 @click.option("--step-summary", is_flag=True, help="Also append the report to $GITHUB_STEP_SUMMARY.")
 @click.option(
@@ -118,7 +125,8 @@ def _publish(report: AnyReport, markdown: str, options: dict[str, Any]) -> Outco
     )
     try:
         here, forge = publish.place(os.environ, options["pr"], options["timeout"])
-        return publish.publish(post, replace(here, page_url=options["page"]), forge, options["mode"])
+        here = replace(here, page_url=options["page"], trend_url=options["trend"])
+        return publish.publish(post, here, forge, options["mode"])
     except publish.PublishError as error:
         _warn("no comment was written", error, options["step_summary"])
         return None

@@ -78,7 +78,7 @@ def _foot(place: Place) -> str:
     parts = []
     if re.fullmatch(r"[0-9a-f]{7,64}", place.commit):
         parts.append(f"Commit {place.commit[:12]}")
-    known = (("run", place.run_url), ("report page", place.page_url))
+    known = (("run", place.run_url), ("report page", place.page_url), ("trend", place.trend_url))
     parts += [f"[{name}]({url})" for name, url in known if re.fullmatch(LINK, url)]
     return f"<sub>{', '.join(parts)}</sub>" if parts else ""
 

@@ -23,6 +23,7 @@ class Place(Struct, frozen=True):
     commit: str = ""  # SHA that was measured; empty where it is not known
     run_url: str = ""  # of the CI run
     page_url: str = ""  # of the report page, where it was uploaded
+    trend_url: str = ""  # of the page of `slo-gate trend`, likewise
 
     def __repr__(self) -> str:
         return f"Place({self.api!r}, {self.repository!r}, {self.number})"  # never the token

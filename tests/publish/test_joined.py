@@ -59,6 +59,13 @@ def test_the_uploaded_page_is_linked_and_only_an_address_is_one(github: FakeForg
     assert comment(failing(), *KEY, "--page", page).stdout.startswith("unchanged")
     for wrong in ("javascript:alert(1)", "https://x/)-->", "report.html"):
         assert comment(failing(), "--page", wrong).returncode == 2
+        assert comment(failing(), "--trend", wrong).returncode == 2
+
+
+def test_the_page_of_the_trend_is_linked_beside_the_run(github: FakeForge, comment: Comment) -> None:
+    page = "https://pages.example/trend.html"
+    comment(failing(), "--trend", page)
+    assert f"[run](https://github.example/owner/repo/actions/runs/99), [trend]({page})" in github.bodies[0]
 
 
 def test_a_row_is_named_by_what_was_measured(github: FakeForge, comment: Comment) -> None:
