@@ -45,6 +45,21 @@ print(duckdb.sql(
     "avg((ttft_s <= 2 and e2e_s <= 30)::int) from '" + sys.argv[1] + "'"
 ).fetchall())
 """
+REMEMBER = """\
+import sys
+from hashlib import sha256
+from msgspec.structs import replace
+from gate import history
+report, store = sys.argv[1:]
+first = history.record_of(open(report, "rb").read(), "0" * 40, "main", "2027-01-01T00:00:00Z")
+for number in range(1_000):
+    digests = [sha256(f"{number} {run}".encode()).hexdigest() for run in range(5)]
+    runs = tuple(replace(first.runs[0], sha256=digest) for digest in digests)
+    when = f"2027-01-{number // 50 + 1:02}T{number % 24:02}:00:00Z"
+    line = replace(first, time=when, commit=digests[0][:40], report_sha256=digests[0], runs=runs)
+    data = history.encode(line)
+    history.open_store(store).write({history.name_of(history.decode(data)): data})
+"""
 JUDGED = 1_000_000  # requests
 JUDGE = """\
 import sys, time
@@ -139,6 +154,14 @@ def marks(folder: Path, wanted: Sequence[str]) -> Iterator[Mark]:
         yield Mark("cold start of `check` / import click, numpy, yaml", check(small, folder),
                    python("import click, numpy, yaml"), 1.4)  # fmt: skip
         yield Mark("`--help` / import click", gate("--help"), python("import click"), 1.5)
+    if asked("history"):
+        small, store = made("small.jsonl"), folder / "store"
+        other = folder / "other.jsonl"
+        other.write_text('{"ttft_s": 0.3, "e2e_s": 1.5, "output_tokens": 100}\n' * 200, encoding="utf-8")
+        spent(check(other, folder, "--json", folder / "other.json"))
+        spent(python(REMEMBER, folder / "other.json", store))
+        ours = check(small, folder, "--history", store)
+        yield Mark("`check --history` of 1,000 sessions / `check`", ours, check(small, folder), 1.5)
     if asked("vllm"):
         for how, bar in (("with", 0.8), ("without", 1.2)):
             file = made(f"vllm_{how}_latencies.json")
@@ -212,7 +235,7 @@ def judging(folder: Path, table: Table) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--only", nargs="*", default=(), help="start vllm aiperf generic csv folder page ...")
+    parser.add_argument("--only", nargs="*", default=(), help="start history vllm aiperf generic csv folder page ...")
     options = parser.parse_args()
     table = Table()
     with tempfile.TemporaryDirectory() as name:

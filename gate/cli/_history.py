@@ -14,11 +14,10 @@ from ._base import event_of, text_of
 from ._shared import checked_allowed, named, together
 
 if TYPE_CHECKING:
-    from ..history import History, Store
+    from ..history import Reading, Store
     from ..model import Baseline, Policy, Run
 
 LAST, BRANCH = 30, "main"
-_NEWEST = 1_000  # lines that a check reads: a store may be far away
 _HISTORY = "Compare with the sessions that this store remembers: a folder, git:BRANCH, or a URL."
 _BASE = "Branch whose sessions are the baseline.  [default: main]"
 _LAST = "At most so many of them, the newest.  [default: 30]"
@@ -59,7 +58,7 @@ def _policy_store(hint: str) -> str:
 
 def shown(store: str) -> str:
     """The name of a store without the secrets of a URL; empty where there is none."""
-    from ..history import without_secrets
+    from ..history.git import without_secrets
 
     return without_secrets(store)
 
@@ -92,7 +91,7 @@ def history_baseline(
     Raises InputError where the store cannot be read, and UsageError for a name that is none.
     """
     from ..evaluate import choose_sessions
-    from ..history import load, offered, open_store
+    from ..history import Reading, offered, open_store
     from ..model import HistoryRules
 
     rules = policy.history or HistoryRules("", BRANCH, LAST)
@@ -101,7 +100,7 @@ def history_baseline(
     opened = open_store(store)
     if why := _not_trusted(store, env):
         return None, (f"history {opened.name}: not read, {why}",)
-    found = load(opened, newest=_NEWEST)
+    found = Reading(opened)
     baseline, notes = choose_sessions(policy, runs, offered(found, branch, opened.name), last, allowed)
     said = [*notes, *found.notes]
     if baseline is None:
@@ -111,7 +110,7 @@ def history_baseline(
 
 def _not_trusted(store: str, env: Mapping[str, str]) -> str:
     """Why a pull request is not judged by this store: it could have written it itself; empty where it may."""
-    from ..history import tracked
+    from ..history.git import tracked
 
     if not judged_by(env):
         return ""
@@ -120,11 +119,12 @@ def _not_trusted(store: str, env: Mapping[str, str]) -> str:
     return "it is a folder that the pull request itself can change" if tracked(store) else ""
 
 
-def _others(found: History, branch: str) -> str:
-    if not found.records:
+def _others(found: Reading, branch: str) -> str:
+    if not found.names:
         return ": the store is empty"
-    branches = sorted({record.branch for record in found.records})
-    held = f"{len(found.records)} sessions of {', '.join(branches[:5])}"
+    records = [record for record, _ in found]
+    branches = sorted({record.branch for record in records})
+    held = f"{len(records)} sessions of {', '.join(branches[:5])}"
     return "" if branch in branches else f": the store holds {held}"
 
 
@@ -215,7 +215,7 @@ def why_not_written(env: Mapping[str, str]) -> str:
 
 
 def _of_git() -> Place:
-    from ..history import git_lines
+    from ..history.git import git_lines
 
     commit, branch = git_lines("rev-parse", "HEAD"), git_lines("branch", "--show-current")
     if not commit:

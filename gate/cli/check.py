@@ -143,7 +143,7 @@ def _judge(options: dict[str, Any]) -> Report:
         report_only=options["report_only"],
         charts=what_if(options["html"]),
     )
-    known = {**options, "history": shown(options["history"] or "")}
+    known = {**options, "history": options["history"] and shown(options["history"])}
     return reproducible(report, ("slo-gate", "check", *options["results"]), known)
 
 

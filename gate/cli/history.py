@@ -126,9 +126,12 @@ def history_accept(commit: str, reason: str, store: str | None, debug: bool) -> 
     if not records:
         show(f"{found.name}: nothing of {commit} is left out of a baseline")
         return Exit.PASS
-    ids = tuple(one.id for one in records)
     line = Acceptance(
-        schema_version=HISTORY_VERSION, time=now(), commit=records[0].commit, sessions=ids, reason=reason
+        schema_version=HISTORY_VERSION,
+        time=max(now(), *(one.time for one in records)),  # a reader from the newest end meets it first
+        commit=records[0].commit,
+        sessions=tuple(one.id for one in records),
+        reason=reason,
     )
     add(found, [line])
     show(f"{found.name}: {_number(len(records))} of {records[0].commit[:_SHORT]} accepted")

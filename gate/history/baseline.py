@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..model import Counts, RecordedRun, Remembered, Run, SessionRecord
 from ..readers.baseline import saved_run
-from .stores import History
 
 _UNKNOWN = "does not state its requests"
 
 
-def offered(history: History, branch: str, name: str) -> Iterator[Remembered]:
-    """The sessions of `branch`, newest first; `name` is the store's, for people."""
-    for record in reversed(history.records):
+def offered(sessions: Iterable[tuple[SessionRecord, str]], branch: str, name: str) -> Iterator[Remembered]:
+    """The sessions of `branch` among these and why each is left out; `name` is the store's, for people."""
+    for record, left_out in sessions:
         if record.branch == branch:
-            yield _remembered(record, name, history.why_left_out(record))
+            yield _remembered(record, name, left_out)
 
 
 def _remembered(record: SessionRecord, store: str, left_out: str) -> Remembered:

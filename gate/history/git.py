@@ -8,7 +8,6 @@ may be the change that is judged.
 from __future__ import annotations
 
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -120,7 +119,7 @@ class Branch:
             why = pushed.stderr.decode("utf-8", "replace")
             if not any(word in why for word in _REJECTED):
                 break
-            time.sleep(random.uniform(0.05, 0.2) * 1.6**attempt)  # somebody else was first
+            time.sleep((0.05 + os.urandom(1)[0] / 1700) * 1.6**attempt)  # somebody else was first
         raise self._refused("cannot be pushed", pushed)
 
     def _made(self, tip: str, new: Mapping[str, bytes], gone: Sequence[str], message: str) -> str:

@@ -20,7 +20,6 @@ from ..errors import InputError
 from ..model import HISTORY_VERSION, Acceptance, HistoryLine, RecordedRun, SessionRecord
 
 MOST_BYTES = 16 << 20  # of a line; a session of 1,000 runs has about 1 MB
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{64}\.json")
 _HEAD = re.compile(rb'\{"id":"([0-9a-f]{64})",')
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -108,7 +107,7 @@ def faults(line: HistoryLine) -> Iterator[str]:
 def is_time(text: str) -> bool:
     """Whether it is a time of UTC to the second."""
     try:
-        return bool(_TIME.fullmatch(text)) and datetime.strptime(text, TIME) is not None
+        return bool(_TIME.fullmatch(text)) and datetime.fromisoformat(text[:-1]) is not None
     except ValueError:
         return False
 
@@ -149,14 +148,14 @@ def _run_faults(run: RecordedRun) -> Iterator[str]:
         if any(value is not None and not 0 < value < _LARGEST for value in rates):
             yield "its load is no number above 0"
     amounts = (run.duration_s, run.input_tokens, run.output_tokens)
-    if not _finite(amounts) or any(value < 0 for value in amounts if value is not None):
+    if not all(value is None or 0 <= value < _LARGEST for value in amounts):
         yield "a duration or a length is no number from 0"
     if run.goodput is not None and not 0 <= run.goodput <= 1:
         yield "its goodput is no share"
     for name, metric in run.metrics.items():
         steps = [value for value in (metric.p50, metric.p90, metric.p99) if value is not None]
-        known = [*steps, *([] if metric.mean is None else [metric.mean])]
-        if not _finite(known) or any(value < 0 for value in known) or (metric.n is not None and metric.n < 0):
+        known = (*steps, metric.mean or 0.0, metric.n or 0)
+        if not all(0 <= value < _LARGEST for value in known):
             yield f"{name[:20]} has a value that is no number from 0"
         elif any(later < earlier * (1 - _NEAR) for earlier, later in pairwise(steps)):
             yield f"a higher percentile of {name[:20]} is lower"

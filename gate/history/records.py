@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from .. import saved
 from ..errors import InputError
 from ..model import (
     HISTORY_VERSION,
@@ -41,6 +40,8 @@ def record_of(
 
     Raises InputError for what is no report, one without a verdict, and one that contradicts itself.
     """
+    from .. import saved  # only where a session is added: costs start-up time
+
     report = saved.load(data, path)
     if isinstance(report, ErrorReport):
         raise InputError("the report has no verdict, so there is no session to record", path, _HINT)

@@ -14,12 +14,11 @@ from msgspec import Struct
 from .. import remote
 from ..errors import InputError
 from ..model import Acceptance, HistoryLine, SessionRecord
-from . import git
 from .folder import Folder
 from .lines import NAME, decode, encode, name_of
 from .records import why_left_out
-from .remote import Objects
 
+_AT_ONCE = 64  # files that are asked for together
 _NAMED = 5  # files that a note names
 
 
@@ -60,36 +59,76 @@ class History(Struct, frozen=True):
 
 def open_store(name: str) -> Store:
     """The store of that name: a folder, `git:BRANCH`, or a URL that fsspec knows. Raises UsageError."""
-    if name.startswith(git.PREFIX):
-        return git.Branch(name)
+    if name.startswith("git:"):
+        from .git import Branch
+
+        return Branch(name)
     plain = remote.shown(name)
-    return Objects(name) if remote.is_url(plain) else Folder(plain)
+    if not remote.is_url(plain):
+        return Folder(plain)
+    from .remote import Objects
+
+    return Objects(name)
 
 
-def load(store: Store, newest: int | None = None) -> History:
-    """All that is in the store, or only its newest lines. Raises InputError where it cannot be read."""
-    names = sorted(store.names())
-    strange = [name for name in names if not NAME.fullmatch(name)]
-    ours = [name for name in names if NAME.fullmatch(name)]
-    damaged: list[str] = []
-    lines: list[HistoryLine] = []
-    for name, data in store.read(ours[-newest:] if newest else ours):
-        try:
-            if isinstance(data, str):
-                raise ValueError(data)
-            line = decode(data)
-            if name_of(line) != name:
-                raise ValueError("its name is not that of what it says")
-            lines.append(line)
-        except ValueError as error:
-            damaged.append(f"{name} is damaged and left out: {error}")
-    lines.sort(key=lambda line: (line.time, line.id))
+def load(store: Store) -> History:
+    """All that is in the store. Raises InputError where it cannot be read."""
+    reading = Reading(store)
+    lines = sorted(reading.lines(reading.names), key=lambda line: (line.time, line.id))
     records, twice = _once(line for line in lines if isinstance(line, SessionRecord))
-    notes = [*_some(sorted(damaged), "damaged files"), *_not_ours(strange)]
+    notes = list(reading.notes)
     if twice:
         notes.append(f"{twice} records are of reports that another record has; each counts once")
     acceptances = tuple(line for line in lines if isinstance(line, Acceptance))
     return History(records, acceptances, tuple(notes))
+
+
+class Reading:
+    """A store as it is read, newest first and no more of it than is asked for: it may be far away.
+
+    Raises InputError where it cannot be read.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        names = sorted(store.names(), reverse=True)
+        self.names = [name for name in names if NAME.fullmatch(name)]
+        self._strange = [name for name in names if not NAME.fullmatch(name)]
+        self._damaged: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not read so far and why, for people."""
+        return (*_some(sorted(self._damaged), "damaged files"), *_not_ours(self._strange[::-1]))
+
+    def lines(self, names: Sequence[str]) -> Iterator[HistoryLine]:
+        """The lines that these files hold, in any order; those that are damaged are noted."""
+        for name, data in self._store.read(names):
+            try:
+                if isinstance(data, str):
+                    raise ValueError(data)
+                line = decode(data)
+                if name_of(line) != name:
+                    raise ValueError("its name is not that of what it says")
+                yield line
+            except ValueError as error:
+                self._damaged.append(f"{name} is damaged and left out: {error}")
+
+    def __iter__(self) -> Iterator[tuple[SessionRecord, str]]:
+        """Each session, newest first, and why it is left out of a baseline.
+
+        What accepts a session is newer than its record, or it is not seen here and the session left out.
+        """
+        accepted: frozenset[str] = frozenset()
+        seen: set[tuple[str, str]] = set()
+        for at in range(0, len(self.names), _AT_ONCE):
+            lines = list(self.lines(self.names[at : at + _AT_ONCE]))
+            accepted |= {id_ for line in lines if isinstance(line, Acceptance) for id_ in line.sessions}
+            records = (line for line in lines if isinstance(line, SessionRecord))
+            for record in sorted(records, key=lambda record: (record.time, record.id), reverse=True):
+                if (key := (record.report_sha256, record.commit)) not in seen:
+                    seen.add(key)
+                    yield record, why_left_out(record, accepted)
 
 
 def _once(records: Iterable[SessionRecord]) -> tuple[tuple[SessionRecord, ...], int]:
