@@ -450,5 +450,22 @@ def test_many_files_of_one_kind_that_are_no_results_are_one_note(tmp_path: Path)
         (folder / "rows.jsonl.slo.json").write_text("{}")
     notes = [note for note in readers.read([str(tmp_path)]).notes if "skipped" in note]
     assert len(notes) == 1
-    assert notes[0].startswith("7 files: skipped, each a sidecar of slo-gate run, not a result: ")
+    assert notes[0].startswith("7 files, each: skipped, a sidecar of slo-gate run, not a result: ")
     assert notes[0].endswith(" and 2 more")
+
+
+@pytest.mark.parametrize("reader", sorted(path.parent.name for path in FIXTURES.glob("*/typical")))
+def test_what_is_said_of_many_files_is_one_note_for_every_reader(reader: str, tmp_path: Path) -> None:
+    """Twenty folders with a run each, and all the files that its tool writes, some more than once."""
+    for number in range(20):
+        shutil.copytree(FIXTURES / reader / "typical", tmp_path / f"run{number}")
+    for path in [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"]:
+        bare, packed = path.read_bytes(), path.suffix == ".gz"
+        more = b"\n" * int(path.relative_to(tmp_path).parts[0].removeprefix("run"))  # no two alike
+        path.unlink()
+        path.with_suffix("" if packed else path.suffix).write_bytes(
+            (gzip.decompress(bare) if packed else bare) + more
+        )
+    notes = readers.read([str(tmp_path)]).notes
+    files = sum(path.is_file() for path in tmp_path.rglob("*"))
+    assert len(notes) <= 6, f"{len(notes)} notes of {files} files:\n" + "\n".join(notes)

@@ -6,7 +6,7 @@ own; what reads them is imported when it is called. docs/adding-a-reader.md show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -105,23 +105,21 @@ def read(
     looks = dict(elsewhere(sources, tool)) if elsewhere else {}
     crowded = len(sources) > 1 and sum(source.size_on_disk for source in sources) > KEPT
     claimed: dict[str, list[tuple[Reader, Source]]] = {}
-    skipped: dict[str, list[str]] = {}  # by what they are
     seen: dict[int, list[Source]] = {}
     for source in sources:
         what = None if forced else files.side_file(source)
         if what:
-            _skip(source, what, skipped)
+            notes.append(_skipped(source, what))
         elif twin := _twin(source, seen.setdefault(source.length, [])):
             notes.append(f"{source.name}: skipped, the same content as {twin.name}")
         else:
             look = looks.get(source) or looked(source, forced, several=len(sources) > 1)
             if look.written:
-                _skip(source, look.written, skipped)
+                notes.append(_skipped(source, look.written))
             else:
                 claimed.setdefault(look.reader, []).append((by_name(look.reader), source))
             if source not in looks and crowded:  # its content would be let go, and read again
                 looks[source] = look.with_runs(ahead(source, look))
-    notes += (note for what, names in skipped.items() for note in _skipped(what, names))
     if mapped and generic.NAME not in claimed:
         raise UsageError(
             "no file is read as home-made rows, whose columns alone can be mapped",
@@ -129,6 +127,7 @@ def read(
             f"leave it out, or read them so with --tool {generic.NAME}",
         )
     runs = twins.once((run for group in claimed.values() for run in _read_group(group, looks, notes)), notes)
+    notes = list(_folded(notes, {source.name for source in sources}))
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
         why = "".join(f"\n{note}" for note in notes[:5])
@@ -170,17 +169,25 @@ def ahead(source: Source, look: Look) -> tuple[Run, ...] | None:
         return None
 
 
-def _skip(source: Source, what: str, skipped: dict[str, list[str]]) -> None:
+def _skipped(source: Source, what: str) -> str:
     disk.let_go(source.path or "")
-    skipped.setdefault(what, []).append(source.name)
+    return f"{source.name}: skipped, {what}, not a result"
 
 
-def _skipped(what: str, names: list[str]) -> Iterator[str]:
-    """A line each, or one for many of a kind."""
-    if len(names) > files.SHOWN:
-        yield f"{len(names)} files: skipped, each {what}, not a result: {files.some(names)}"
-        return
-    yield from (f"{name}: skipped, {what}, not a result" for name in names)
+def _folded(notes: Iterable[str], names: Set[str]) -> Iterator[str]:
+    """The notes, those that say the same of many files as one line; `names` are those of all files."""
+    alike: dict[str, list[tuple[str, str]]] = {}  # what is said, whatever other file it names -> (file, note)
+    for note in notes:
+        name, _, said = note.partition(": ")
+        parts = ((word.rstrip(","), word) for word in said.split(" "))
+        words = (word.replace(bare, "another file") if bare in names else word for bare, word in parts)
+        alike.setdefault(" ".join(words) if name in names else note, []).append((name, note))
+    for said, lines in alike.items():
+        where = list(dict.fromkeys(name for name, _ in lines))
+        if len(where) > files.SHOWN:
+            yield f"{len(where)} files, each: {said}: {files.some(where)}"
+        else:
+            yield from (note for _, note in lines)
 
 
 def _prepare(sources: Sequence[Source], gaps_up_to: int, watch: Watch | None) -> None:
