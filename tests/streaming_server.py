@@ -2,9 +2,11 @@
 
     python tests/streaming_server.py --port 0 --ttft-ms 50 --tpot-ms 5 --capacity 8 --error-rate 0.01
 
-prints its address. `capacity` requests are served at once; others wait in line, so that TTFT grows with load
-as it does in a real engine. What happens to a request follows from the seed and its prompt alone, so that two
-servers treat the same prompts alike, in whatever order they come. /metrics is Prometheus text under vLLM's
+prints its address. `--log FILE` gets a JSON line for each request that was answered: status, tokens, and
+the seconds from its arrival to the first token and to the end. `capacity` requests are served at once; others
+wait in line, so that TTFT grows with load as it does in a real engine. What happens to a request follows from
+the seed and its prompt alone, so that two servers treat the same prompts alike, in whatever order they come.
+/metrics is Prometheus text under vLLM's
 names; POST /restart forgets everything.
 
 Standard library only, but for `--tokenizer FOLDER`: with it, usage counts the prompt's tokens as a client
@@ -23,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 WORDS = (" the", " of", " is", " and", " to", " a")  # one token each to the clients' tokenizer
@@ -46,6 +49,7 @@ class Server:
     model: str = "loopback"
     seed: int = 1
     tokens: Callable[[str], int] = lambda text: len(text.split())
+    log: str | None = None
     counted: dict[str, int] = field(default_factory=dict)
     prompts: Counter[str] = field(default_factory=Counter)
     started_s: float = field(default_factory=time.time)
@@ -113,6 +117,7 @@ class Server:
 
     async def complete(self, asked: dict[str, Any], chat: bool, version: str, writer: Writer) -> None:
         """Wait in line, think, stream."""
+        arrived_s = time.monotonic()
         prompt = _prompt(asked, chat)
         self.prompts[prompt] += 1
         draw = random.Random(f"{self.seed} {self.prompts[prompt]} {prompt}")
@@ -125,6 +130,7 @@ class Server:
         factor *= COLD if self.prompts.total() <= self.cold else 1.0
         if failed:
             await _plain(writer, 503, json.dumps({"error": {"message": "overloaded"}}))
+            self.note(status=503)
             return
         tokens = int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 16)
         if early and not asked.get("ignore_eos"):
@@ -135,6 +141,7 @@ class Server:
         self.count("prefix_cache_hits", usage["prompt_tokens"] if self.prompts[prompt] > 1 else 0)
         async with self.slots:
             await asyncio.sleep(self.ttft_s * factor)
+            first_s = time.monotonic() - arrived_s
             if asked.get("stream"):
                 await self.stream(tokens, usage, asked, chat, factor, version, writer)
             else:
@@ -144,6 +151,14 @@ class Server:
                 choice = {"index": 0, "finish_reason": "length", **piece}
                 await _plain(writer, 200, json.dumps(self.envelope(chat, [choice], "") | {"usage": usage}))
         self.count("request_success")
+        said = {"input_tokens": usage["prompt_tokens"], "output_tokens": tokens, "ttft_s": round(first_s, 6)}
+        self.note(status=200, **said, e2e_s=round(time.monotonic() - arrived_s, 6))
+
+    def note(self, **facts: float) -> None:
+        """A line of the log."""
+        if self.log:
+            with Path(self.log).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(facts) + "\n")
 
     async def stream(
         self,
@@ -248,6 +263,7 @@ async def main() -> None:
     parser.add_argument("--capacity", type=int, default=64)
     parser.add_argument("--model", default="loopback")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", metavar="FILE", help="what was served, a line a request")
     parser.add_argument("--tokenizer", help="a folder with a tokenizer.json")
     asked = vars(parser.parse_args())
     port, folder = asked.pop("port"), asked.pop("tokenizer")
