@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from gate import policy as policies, readers
 from gate.emit import EMITTERS
+from gate.errors import PolicyError
 from gate.evaluate import evaluate
 from gate.model import (
     Baseline,
@@ -104,9 +107,10 @@ def test_the_promised_mean_without_the_promised_spread_never_passes() -> None:
 def test_lengths_that_are_drawn_as_declared_do_not_miss_their_rule_by_the_draw() -> None:
     """100 requests of stddev 60 have one of 60 +- 4.2 (60 / sqrt(2 n)): 54 to 66 alone refuse one in six."""
     workload = replace(TARGET, input_tokens=TokenRule(200.0, 60.0, 0.1))
-    policy = make_policy(rule("workload.input_tokens"), workload=workload)
 
     def met(mean: float, spread: float, n: int) -> int:
+        sizes = {"runs_min": 1, "requests_per_run_min": n}
+        policy = make_policy(rule("workload.input_tokens"), workload=workload, evidence=sizes)
         rng = np.random.default_rng(1)
         drawn = (np.rint(rng.normal(mean, spread, n)) for _ in range(300))
         runs = (make_run(make_requests(0.1, 1.0, n=n, input_tokens=one)) for one in drawn)
@@ -117,6 +121,78 @@ def test_lengths_that_are_drawn_as_declared_do_not_miss_their_rule_by_the_draw()
     # ... and another benchmark still is one
     assert met(200, 120, 100) == met(250, 60, 100) == 0
     assert met(200, 90, 300) == met(240, 60, 300) == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mean", "stddev"),
+    [
+        # by hand: 3 x 60 / sqrt(n) = 18 and / sqrt(2 n) = 12.7 for n = 100, 4.65, 3.29 for 5 x 300,
+        # which are taken for a policy without sizes; in quadrature with 20 and 6, and at most twice those
+        ({"runs_min": 1, "requests_per_run_min": 100}, 26.9, math.hypot(6, 12)),
+        ({}, 20.53, 6.84),
+    ],
+)
+@pytest.mark.parametrize("rows", [20, 100, 4000])
+def test_what_the_draw_is_allowed_is_known_before_the_rows_are(
+    sizes: dict[str, int], mean: float, stddev: float, rows: int
+) -> None:
+    workload = replace(TARGET, input_tokens=TokenRule(200.0, 60.0, 0.1))
+    policy = make_policy(rule("workload.input_tokens"), workload=workload, evidence=sizes)
+
+    def met(centre: float, spread: float) -> bool:
+        pair = np.tile([centre - spread, centre + spread], rows // 2)
+        run = make_run(make_requests(0.1, 1.0, n=rows, input_tokens=pair))
+        return only(judge(policy, run), "workload.input_tokens").verdict is Verdict.PASS
+
+    for sign in (-1, 1):
+        assert met(200 + sign * (mean - 0.1), 60)
+        assert not met(200 + sign * (mean + 0.1), 60)
+        assert met(200, 60 + sign * (stddev - 0.1))
+        assert not met(200, 60 + sign * (stddev + 0.1))
+
+
+@given(
+    st.lists(st.integers(1, 900), min_size=1, max_size=40),
+    st.integers(2, 20),
+    st.sampled_from([None, 60.0]),
+    st.sampled_from([{}, {"runs_min": 3, "requests_per_run_min": 50}]),
+)
+def test_fewer_rows_of_the_same_lengths_are_never_further_off(
+    once: list[int], times: int, stddev: float | None, sizes: dict[str, int]
+) -> None:
+    """The same mean and spread in a 2nd to 20th of the rows: what was refused with all of them stays so."""
+    workload = replace(TARGET, input_tokens=TokenRule(200.0, stddev, 0.1))
+    policy = make_policy(rule("workload.input_tokens"), workload=workload, evidence=sizes)
+
+    def verdict(values: list[int]) -> Verdict:
+        cells = np.array(values, dtype=float)
+        run = make_run(make_requests(0.1, 1.0, n=len(values), input_tokens=cells))
+        return only(judge(policy, run), "workload.input_tokens").verdict
+
+    assert verdict(once) is verdict(once * times)
+
+
+@pytest.mark.parametrize("name", policies.PROVABLE)
+def test_what_no_row_shows_is_unproven_where_that_is_said_and_what_a_row_shows_is_judged(name: str) -> None:
+    workload = replace(
+        TARGET, input_tokens=TokenRule(200.0, 60.0, 0.1), output_tokens=TokenRule(99.0, None, 0.1)
+    )
+    asked = make_policy(rule(name), error_rate(0.01), workload=workload)
+    stated = policies.unproven(asked, [name])
+    bare = {"input_tokens": None, "output_tokens": None}
+    without = make_run(make_requests(0.1, 1.0, n=300, **bare))
+    for policy, code in ((asked, 4), (stated, 0)):
+        report = judge(policy, without)
+        assert (report.exit_code, only(report, name).verdict) == (code, Verdict.INCONCLUSIVE)
+        assert only(report, name).blocks is (code == 4)
+        assert bool(note(report, "--unproven")) is (code == 0)
+    # other lengths, one prompt in a loop, one run of two that shows nothing: as without a word
+    wrong = make_run(make_requests(0.1, 1.0, n=300, input_tokens=[512.0] * 300, output_tokens=[9.0] * 300))
+    for runs in ((wrong,), (wrong, without), (replace(without, prompts=1, evidence=wrong.evidence),)):
+        assert judge(stated, *runs).exit_code == judge(asked, *runs).exit_code == 4
+        assert only(judge(stated, *runs), name).blocks
+    with pytest.raises(PolicyError, match="no rule"):
+        policies.unproven(asked, ["error_rate"])
 
 
 def test_outputs_shorter_than_declared_are_named_as_what_makes_e2e_look_good() -> None:

@@ -48,6 +48,7 @@ _GIVEN = {
     "--tool": "tool",
 }
 _GIVEN |= {
+    "--unproven": "unproven",
     "--set": "stated",
     "--map": "columns",
     "--ignore": "ignore",
@@ -158,9 +159,13 @@ length_options = together(  # read by `length`
 )
 _CODES = click.Choice(("fail", "inconclusive", "warn"))
 _MILDEST = "The mildest verdict that exits non-zero; only tightens the policy."
+_UNPROVEN = (
+    "Judge, and say so, although no row shows workload.input_tokens, .output_tokens or evidence.prompts."
+)
 _SHOWN = "Exit 0 whatever the verdict, and say so in every output."
 verdict_options = together(
     click.option("--fail-on", type=_CODES, default="fail", show_default=True, help=_MILDEST),
+    click.option("--unproven", multiple=True, metavar="RULE", help=_UNPROVEN),
     click.option("--report-only", is_flag=True, help=_SHOWN),
     click.option("--debug", is_flag=True, help="Show tracebacks."),
 )
@@ -195,6 +200,13 @@ def chosen_policy(options: dict[str, Any]) -> Policy:
         return placed(policy.preset(options["preset"], profile=options["profile"]), "")
     path = options["policy_path"] or policy.find(results=options.get("results") or ())
     return placed(policy.load(path, profile=options["profile"]), path)
+
+
+def judging(options: dict[str, Any]) -> Policy:
+    """The chosen policy, for a verdict, with what --unproven names. Raises PolicyError and UsageError."""
+    from .. import policy
+
+    return policy.unproven(chosen_policy(options), options["unproven"])
 
 
 def read_results(

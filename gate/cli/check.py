@@ -14,8 +14,8 @@ from ._place import placed, policy_name
 from ._reading import progress
 from ._shared import (
     baseline_options,
-    chosen_policy,
     jobs_option,
+    judging,
     length,
     length_options,
     named,
@@ -118,7 +118,7 @@ def _judge(options: dict[str, Any]) -> Report:
 
     from ..evaluate import evaluate
 
-    policy, baseline = _growth(options) if options["max_growth"] else (chosen_policy(options), None)
+    policy, baseline = _growth(options) if options["max_growth"] else (judging(options), None)
     gaps = needs_gaps(policy)
     with progress() as watch:
         reading = read_results(
@@ -155,7 +155,11 @@ def _growth(options: dict[str, Any]) -> tuple[Policy, Baseline]:
     from ..model import REQUEST_METRICS
 
     limit = options["max_growth"]
-    if named := [f"--{name}" for name in ("policy", "preset", "profile") if options[_POLICY.get(name, name)]]:
+    if named := [
+        f"--{name}"
+        for name in ("policy", "preset", "profile", "unproven")
+        if options[_POLICY.get(name, name)]
+    ]:
         hint = "leave out --max-growth, or the policy"
         raise UsageError(f"--max-growth brings its own policy and excludes {named[0]}", "", hint)
     if options["history"]:

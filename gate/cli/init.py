@@ -24,11 +24,13 @@ from ._shared import (
     reading_options,
     save,
 )
+from .recipe import TOOLS
 
 if TYPE_CHECKING:
     from ..model import Load, Run
     from ..recipe.init import Answers, Lengths
 
+_ROUNDS = 5
 _LAW = "MEAN[:STDDEV]"
 _STORE = "Take the limits of growth from the noise of the sessions in this store, and compare with them."
 _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "code-completion", "batch")
@@ -47,6 +49,12 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
 )
 @click.option("--input-tokens", metavar=_LAW, help="Lengths of the prompts.")
 @click.option("--output-tokens", metavar=_LAW, help="Lengths of the answers.")
+@click.option(
+    "--client",
+    type=click.Choice(TOOLS),
+    metavar="NAME",
+    help="The benchmark client (see recipe --for): lengths it cannot draw are written as it draws them.",
+)
 @click.option(
     "--from",
     "results",
@@ -71,6 +79,9 @@ _FOR = ("chat", "chat-70b", "chat-enterprise", "one-shot", "voice", "agent", "co
 def command(**options: Any) -> int:
     """Write a commented policy: bounds with their reasons, and the profiles pr, nightly and release."""
     path = options["output"]
+    if options["client"] and options["results"]:
+        hint = "leave out --client: the policy has the lengths of the results"
+        raise UsageError("--client and --from exclude each other", "", hint)
     if path != "-" and Path(path).exists() and not options["force"]:
         raise UsageError(
             "is there already", path, "add --force to overwrite it, or name another with --output"
@@ -79,6 +90,9 @@ def command(**options: Any) -> int:
         _ask(options)
     answers = _answers(options)
     text = _text(answers, path)
+    client = options["client"] or _client(answers, text, path)
+    if client and not answers.measured:
+        answers, text = _as_drawn(answers, text, path, client)
     if path == "-":
         click.echo(text, nl=False)
         return Exit.PASS
@@ -91,20 +105,50 @@ def command(**options: Any) -> int:
     show(f"wrote {path} for {answers.interaction}{source}{at}, {profiles}")
     if answers.left_out:
         show(f"not in these files, so without a bound: {', '.join(answers.left_out).upper()}")
+    for side, asked in answers.asked.items():
+        made = getattr(answers, side)
+        written = f"{asked.mean:g} +- {asked.stddev:g}: the policy has {made.mean:g} +- {made.stddev:g}"
+        show(f"{answers.client} cannot draw {side.replace('_', ' ')} of {written}")
     for line in hopeless(path):
         show(line)
-    show(f"next: {shlex.join(_next(answers, options, text))}")
+    show(f"next: {shlex.join(_next(answers, options, client))}")
     return Exit.PASS
 
 
-def _next(answers: Answers, options: dict[str, Any], text: str) -> list[str]:
+def _client(answers: Answers, text: str, path: str) -> str:
+    """The client that a recipe is best written for; empty where none can be yet."""
+    from ..policy import parse
+    from ..recipe import client
+
+    return client(parse(text.encode(), path)) if answers.load and not answers.measured else ""
+
+
+def _as_drawn(answers: Answers, text: str, path: str, name: str) -> tuple[Answers, str]:
+    """The answers and their policy with what a client draws, where it cannot draw what was asked for."""
+    from msgspec.structs import replace
+
+    from ..policy import parse
+    from ..recipe import TOOLS, drawable
+    from ..recipe.init import Lengths
+
+    for _ in range(_ROUNDS):  # one setting of both sides may move as one of them does
+        drawn = drawable(parse(text.encode(), path), name)
+        if not drawn:
+            break
+        asked = {**{side: getattr(answers, side) for side in drawn}, **answers.asked}
+        made = {
+            side: Lengths(float(f"{one.mean:.4g}"), float(f"{one.stddev:.3g}")) for side, one in drawn.items()
+        }
+        answers = replace(answers, client=TOOLS[name].title, asked=asked, **made)
+        text = _text(answers, path)
+    return answers, text
+
+
+def _next(answers: Answers, options: dict[str, Any], client: str) -> list[str]:
     """The command that comes now: to judge the results, or to get a benchmark first, which can pass."""
     policy = [] if options["output"] == "slo.yaml" else ["--policy", options["output"]]
     if answers.load and not answers.measured:
-        from ..policy import parse
-        from ..recipe import client
-
-        return ["slo-gate", "recipe", *policy, "--for", client(parse(text.encode(), options["output"]))]
+        return ["slo-gate", "recipe", *policy, "--for", client]
     words = [word for key, name in _READING.items() for value in options[key] for word in (name, value)]
     tool = ["--tool", options["tool"]] if options["tool"] else []
     return ["slo-gate", "check", *(options["results"] or ["RESULTS"]), *policy, *tool, *words]

@@ -14,7 +14,7 @@ from ._shared import chosen_policy, columns, named_here, policy_options, save
 if TYPE_CHECKING:
     from ..recipe import Recipe
 
-_TOOLS = (
+TOOLS = (
     "vllm",
     "sglang",
     "aiperf",
@@ -34,12 +34,12 @@ _OTHERS = ("genai-bench", "llmeter", "llm-load-test", "lmbenchmark")  # answered
 @click.option(
     "--for",
     "tool",
-    type=click.Choice((*_TOOLS, *_OTHERS, "")),
+    type=click.Choice((*TOOLS, *_OTHERS, "")),
     is_flag=False,
     flag_value="",
     required=True,
     metavar="CLIENT",
-    help=f"The client: {', '.join(_TOOLS)}. Without a name: which client proves which rule.",
+    help=f"The client: {', '.join(TOOLS)}. Without a name: which client proves which rule.",
 )
 @click.option("--ci", type=click.Choice(("github", "gitlab", "jenkins")), help="Also write its CI file.")
 @click.option(
@@ -80,6 +80,8 @@ def command(**options: Any) -> int:
     found = recipe(policy, options["tool"], ci=options["ci"], peak=options["peak"])
     for name, why in found.never:
         tell(f"never passes: {name}: {plain(why)}")
+    for name, why in found.unproven:
+        tell(f"left out of the gate: {name}: {plain(why)}")
     page = markdown(found, [(one, describe(one)) for one in policy.objectives])
     if options["output"]:
         _write(Path(options["output"]), [*found.files, ("RECIPE.md", page)], force=options["force"])

@@ -16,8 +16,8 @@ from ._place import policy_name
 from ._progress import Progress
 from ._shared import (
     Outputs,
-    chosen_policy,
     ignored,
+    judging,
     length,
     length_options,
     named_here,
@@ -175,7 +175,7 @@ def _session(options: dict[str, Any], progress: Progress) -> Session:
     from ..bench.session import Session
     from ..bench.state import past, terms
 
-    policy, folder = chosen_policy(options), Path(options["folder"])
+    policy, folder = judging(options), Path(options["folder"])
     if options["again"] and not (folder / NAME).is_file():
         raise UsageError("no session was ever started here", str(folder), "leave out --again")
     plan, how = (None, None) if options["again"] else _asked(options, policy)

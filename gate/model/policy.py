@@ -73,6 +73,7 @@ class Objective(Struct, frozen=True):
     floor_s: float | None = None  # of a regression: growth by less than this is fine whatever its share
     required: bool = False  # of a regression: a missing baseline blocks
     between: tuple[float, float] | None = None  # of headroom: the two loads as shares of the target
+    unproven: bool = False  # of a rule: it is information where no row shows it, as the caller states
 
 
 class TokenRule(Struct, frozen=True):

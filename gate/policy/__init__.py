@@ -24,6 +24,11 @@ from ._yaml import MAX_BYTES as MAX_BYTES, plain, read
 
 NAMES = ("slo.yaml", ".slo-gate.yaml", ".github/slo.yaml")  # where a policy is looked for, in this order
 _PRESETS_FOLDER = Path(__file__).parent.parent / "presets"
+PROVABLE = (  # rules about the benchmark that some clients write nothing about
+    "workload.input_tokens",
+    "workload.output_tokens",
+    "evidence.prompts",
+)
 PRESETS = (
     *("chat", "chat-70b", "chat-enterprise", "voice", "agent", "code-completion", "batch"),
     *("mlperf-deepseek-r1-interactive", "mlperf-deepseek-r1-server", "mlperf-gpt-oss-120b-server"),
@@ -125,6 +130,22 @@ def growth(limit: str, metrics: Sequence[str]) -> Policy:
     """The built-in policy of `check --max-growth`: how much these metrics may grow. Raises ValueError."""
     policy = parse(_growth.text(limit, metrics).encode(), _growth.PATH)
     return _growth.noted(policy, limit, metrics)
+
+
+def unproven(policy: Policy, rules: Sequence[str]) -> Policy:
+    """The policy with these of PROVABLE marked `unproven`, which its notes say. Raises PolicyError."""
+    there = [one.id for one in policy.objectives if one.id in PROVABLE]
+    for name in rules:
+        if name not in there:
+            hint = f"only {' or '.join(there)} can" if there else "leave out `--unproven`"
+            message = f'has no rule "{name}" that can be left unproven'
+            raise PolicyError(message, policy.path, hint)
+    if not rules:
+        return policy
+    objectives = [replace(one, unproven=one.id in rules) for one in policy.objectives]
+    why = "where no row shows it: the benchmark may be another than the promised one"
+    note = f"--unproven keeps from blocking, by name, {', '.join(dict.fromkeys(rules))}, {why}"
+    return replace(policy, objectives=tuple(objectives), notes=(*policy.notes, note))
 
 
 def find(folder: str = ".", results: Sequence[str] = ()) -> str:

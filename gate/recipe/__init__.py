@@ -10,11 +10,23 @@ from ..errors import PolicyError
 from ..model import Objective, Policy
 from ._commands import gate_command
 from ._files import FILES, ci_file, page, script
-from ._lengths import unmet
-from ._plan import Plan, plan
+from ._lengths import drawn_otherwise, left_out, unmet
+from ._plan import Lengths, Plan, plan
 from ._tools import OTHERS, TOOLS, Tool, proofs
 
-__all__ = ["FILES", "OTHERS", "SCRIPT", "TOOLS", "Recipe", "Tool", "client", "markdown", "proofs", "recipe"]
+__all__ = [
+    "FILES",
+    "OTHERS",
+    "SCRIPT",
+    "TOOLS",
+    "Recipe",
+    "Tool",
+    "client",
+    "drawable",
+    "markdown",
+    "proofs",
+    "recipe",
+]
 
 SCRIPT = "bench.sh"
 
@@ -29,6 +41,7 @@ class Recipe(Struct, frozen=True):
     gate: str  # the `slo-gate check` that judges the results
     notes: tuple[str, ...]  # about the command
     never: tuple[tuple[str, str], ...]  # what blocks and no benchmark with this tool can pass: id, and why
+    unproven: tuple[tuple[str, str], ...]  # what the gate leaves out, as no file of this tool shows it
 
 
 def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int | None = None) -> Recipe:
@@ -47,13 +60,22 @@ def recipe(policy: Policy, tool_name: str, *, ci: str | None = None, peak: int |
     files = [(SCRIPT, text)]
     if ci is not None:
         files.append(ci_file(ci, policy, tool, text))
-    return Recipe(policy, tool, planned, tuple(files), gate_command(policy), notes, never)
+    unproven = left_out(policy, tool)
+    gate = gate_command(policy, dict(unproven))
+    return Recipe(policy, tool, planned, tuple(files), gate, notes, never, tuple(unproven))
 
 
 def client(policy: Policy) -> str:
-    """The first tool of TOOLS with which all that blocks can pass, or that leaves the least open."""
+    """The first tool of TOOLS that proves all that blocks, or that leaves the least open."""
     able = [name for name, tool in TOOLS.items() if tool.open_loop or not plan(policy).open_loop]
-    return min(able, key=lambda name: len(recipe(policy, name).never))
+    made = {name: recipe(policy, name) for name in able}
+    return min(able, key=lambda name: len(made[name].never) + len(made[name].unproven))
+
+
+def drawable(policy: Policy, tool_name: str) -> dict[str, Lengths]:
+    """What a tool of TOOLS draws instead of the declared lengths that it cannot draw, by side."""
+    peak = 1 if policy.workload.target is None else None  # the load changes no length
+    return drawn_otherwise(policy, TOOLS[tool_name], plan(policy, peak=peak))
 
 
 def markdown(recipe: Recipe, rules: Sequence[tuple[Objective, str]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from ..model import Kind, Policy
 
@@ -30,27 +31,34 @@ def needs_baseline(policy: Policy) -> bool:
     return any(objective.kind is Kind.REGRESSION and objective.required for objective in policy.objectives)
 
 
-def gate_command(policy: Policy, *, ci: bool = False) -> str:
-    """The `slo-gate check` of a recipe, for a shell; in CI with the baseline only where its server is set."""
-    words = shlex.join(["slo-gate", "check", "results/head", *_terms(policy)])
+def gate_command(policy: Policy, unproven: Iterable[str], *, ci: bool = False) -> str:
+    """The `slo-gate check` of a recipe, for a shell; in CI with the baseline only where its server is set.
+
+    `unproven` are the ids of rules that no file of the client shows.
+    """
+    words = shlex.join(["slo-gate", "check", "results/head", *_terms(policy, unproven)])
     baseline = "--baseline results/base --same-session" if compares(policy) else ""
     return f"{words} {f'${{BASE_URL:+{baseline}}}' if ci else baseline}" if baseline else words
 
 
-def until_certain(policy: Policy, runs: int) -> str:
+def until_certain(policy: Policy, unproven: Iterable[str], runs: int) -> str:
     """The `slo-gate run` on the same terms, of at most so many runs, which stops as soon as it is certain."""
     once = "bash bench.sh once {load} {seed} {dir}"
-    servers, words = "URL=http://server:8000", ["slo-gate", "run", *_terms(policy), "--runs", str(runs)]
+    servers, words = (
+        "URL=http://server:8000",
+        ["slo-gate", "run", *_terms(policy, unproven), "--runs", str(runs)],
+    )
     if compares(policy):  # a red is measured once more before it counts
         servers += " BASE_URL=http://base:8000"
         words += ["--baseline-command", f"{once} base", "--confirm"]
     return f"{servers} {shlex.join(words)} -- {once}"
 
 
-def _terms(policy: Policy) -> list[str]:
+def _terms(policy: Policy, unproven: Iterable[str]) -> list[str]:
     """What both judge by: the policy, and what no client writes down and bench.sh does not know."""
+    left_out = [word for name in unproven for word in ("--unproven", name)]
     interaction = policy.workload.interaction
-    return [*_policy(policy), *(["--set", f"interaction={interaction}"] if interaction else [])]
+    return [*_policy(policy), *(["--set", f"interaction={interaction}"] if interaction else []), *left_out]
 
 
 def _policy(policy: Policy) -> list[str]:

@@ -11,7 +11,7 @@ from ..emit.format import PERCENTILES, markdown, plain
 from ..emit.templates import markup, render
 from ..model import REQUEST_METRICS, Kind, Objective, Policy
 from . import _commands as commands
-from ._lengths import command_lengths
+from ._lengths import command_lengths, left_out
 from ._plan import Plan
 from ._tools import Tool
 
@@ -45,7 +45,7 @@ def script(
     `never` are the ids of what blocks and can never pass, and why.
     """
     lengths = command_lengths(tool, plan)
-    notes = (*tool.notes, *lengths.notes)
+    notes, unproven = (*tool.notes, *lengths.notes), dict(left_out(policy, tool))
     text = render(
         TEMPLATES / "bench.sh.j2",
         shlex.quote,
@@ -54,6 +54,7 @@ def script(
         plan=plan,
         notes=(*plan.notes, *notes),
         never=never,
+        unproven=unproven,
         open_loop=plan.open_loop,
         inputs=lengths.inputs,
         outputs=lengths.outputs,
@@ -65,8 +66,8 @@ def script(
         installed=markup(tool.installed),
         lacking=FACTS - tool.writes,
         compares=commands.compares(policy),
-        gate=markup(commands.gate_command(policy)),
-        until_certain=markup(commands.until_certain(policy, plan.until_certain)),
+        gate=markup(commands.gate_command(policy, unproven)),
+        until_certain=markup(commands.until_certain(policy, unproven, plan.until_certain)),
         needs_baseline=commands.needs_baseline(policy),
         comment=lambda words: markup(plain(words)),
     )
@@ -89,7 +90,7 @@ def ci_file(system: str, policy: Policy, tool: Tool, script: str) -> tuple[str, 
         python=tool.python,
         variables={name: what for name, what in _VARIABLES.items() if f"${{{name}:" in script},
         install=markup(tool.install),
-        gate=markup(commands.gate_command(policy, ci=True)),
+        gate=markup(commands.gate_command(policy, dict(left_out(policy, tool)), ci=True)),
     )
     return FILES[system], text
 
@@ -108,6 +109,7 @@ def page(
     `objectives` are the objectives with their rule in words, `files` the script and the CI file.
     """
     target = next((one.bound for one, _ in objectives if one.kind is Kind.GOODPUT), None)
+    unproven = dict(left_out(policy, tool))
     latency = [objective for objective in policy.objectives if objective.kind is Kind.LATENCY]
 
     def cell(metric: str, statistic: str) -> list[Objective]:
@@ -125,9 +127,10 @@ def page(
         files=files,
         notes=(*plan.notes, *notes),
         never=never,
+        unproven=unproven,
         compares=commands.compares(policy),
-        gate=commands.gate_command(policy),
-        until_certain=commands.until_certain(policy, plan.until_certain),
+        gate=commands.gate_command(policy, unproven),
+        until_certain=commands.until_certain(policy, unproven, plan.until_certain),
         time=lambda seconds: units.show(seconds, units.SECONDS),
         sentence=lambda words: words[0].upper() + words[1:],
         verbatim=markup,

@@ -9,9 +9,11 @@ from statistics import NormalDist, fmean, pstdev
 from msgspec import Struct
 
 from ..model import METRICS, Level, Policy, TokenRule
+from ..policy import PROVABLE
 from ._plan import Lengths, Plan
 from ._tools import TOOLS, Tool
 
+SIDES = ("input_tokens", "output_tokens")
 RATIOS = [step / 100 for step in range(100)]  # of a uniform law, as a command line takes them
 CLOSE = 0.03  # relative: a spread this near is the one that was asked for
 _Z = [NormalDist().inv_cdf((step + 0.5) / 1000) for step in range(1000)]
@@ -72,22 +74,34 @@ def command_lengths(tool: Tool, plan: Plan) -> CommandLengths:
     return CommandLengths(inputs, answers, "", (prompts, outputs), ())
 
 
+def left_out(policy: Policy, tool: Tool) -> list[tuple[str, str]]:
+    """(id, why) of what blocks and is said of the benchmark, where no file of this tool shows it."""
+    return [(name, why) for name, why in _unshown(policy, tool) if name in PROVABLE]
+
+
 def unmet(policy: Policy, tool: Tool, plan: Plan) -> Iterator[tuple[str, str]]:
-    """(id, why) of what blocks and no benchmark with this tool can decide."""
-    yield from _unshown(policy, tool)
-    for index, side in enumerate(("input_tokens", "output_tokens")):
-        rule: TokenRule | None = getattr(policy.workload, side)
-        if rule is None or f"workload.{side}" not in _blocking(policy) or side in tool.cannot_show:
+    """(id, why) of what blocks and no benchmark with this tool can decide, and is not left out."""
+    for name, why in _unshown(policy, tool):
+        if name not in PROVABLE:
+            yield name, f"{why}; `level: info` in the profile leaves the rule out"
+    for side, drawn in drawn_otherwise(policy, tool, plan).items():
+        if f"workload.{side}" not in _blocking(policy) or side in tool.cannot_show:
             continue
-        drawn = command_lengths(tool, plan).drawn
-        if drawn and not _meets(drawn[index], rule):
-            others = [one.title for one in TOOLS.values() if _could(one, plan, index, rule)]
-            way = f"use {' or '.join(others)}, or declare" if others else "declare"
-            made, asked = (f"{one.mean:.4g} +- {one.stddev or 0:.3g}" for one in (drawn[index], rule))
-            yield (
-                f"workload.{side}",
-                f"{tool.title} draws {made} tokens, {asked} are declared; {way} what it draws",
-            )
+        rule: TokenRule = getattr(policy.workload, side)
+        others = [one.title for one in TOOLS.values() if _could(one, plan, SIDES.index(side), rule)]
+        way = f"use {' or '.join(others)}, or declare" if others else "declare"
+        made, asked = (f"{one.mean:.4g} +- {one.stddev or 0:.3g}" for one in (drawn, rule))
+        yield (
+            f"workload.{side}",
+            f"{tool.title} draws {made} tokens, {asked} are declared; {way} what it draws",
+        )
+
+
+def drawn_otherwise(policy: Policy, tool: Tool, plan: Plan) -> dict[str, Lengths]:
+    """What a tool draws instead of the declared lengths that it cannot draw, by side."""
+    pairs = zip(SIDES, command_lengths(tool, plan).drawn or (), strict=False)
+    rules = {side: getattr(policy.workload, side) for side in SIDES}
+    return {side: drawn for side, drawn in pairs if rules[side] and not _meets(drawn, rules[side])}
 
 
 def _unshown(policy: Policy, tool: Tool) -> Iterator[tuple[str, str]]:
@@ -97,8 +111,7 @@ def _unshown(policy: Policy, tool: Tool) -> Iterator[tuple[str, str]]:
         lacking = sorted(tool.cannot_show & {one.metric, *bounds})
         if one.id in blocking and lacking:
             names = (name.upper() if name in METRICS else name.replace("_", " ") for name in lacking)
-            why = f"no row of {tool.title} shows {' and '.join(names)}"
-            yield one.id, f"{why}; `level: info` in the profile leaves the rule out"
+            yield one.id, f"no row of {tool.title} shows {' and '.join(names)}"
 
 
 def _blocking(policy: Policy) -> set[str]:

@@ -61,6 +61,8 @@ class Answers(Struct, frozen=True):
     left_out: tuple[str, ...] = ()  # metrics that the results lack
     regression: str = ""  # the section, YAML, that the noise of remembered sessions bears
     store: tuple[str, str] = ("", "")  # of those sessions: its name and the branch
+    client: str = ""  # what draws the lengths, for people
+    asked: Mapping[str, Lengths] = {}  # by side, lengths that it cannot draw: those above are what it draws
 
     @property
     def slots(self) -> int:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from gate import policy
+from gate.recipe import TOOLS, recipe
 from tests.conftest import ROOT, Process
 
 GOOD = ROOT / "examples" / "chat" / "good"
@@ -39,6 +40,38 @@ def test_init_recipe_and_bash_fit_together(slo_gate: Process, tmp_path: Path) ->
     assert "    40) echo 480 ;;" in done.stdout
     assert re.search(r"^measure 3 40 30 ", done.stdout, re.MULTILINE)
     assert subprocess.run(["bash", "-n"], input=done.stdout, text=True).returncode == 0
+
+
+@pytest.mark.parametrize("lengths", [("800:240", "150:100"), ("20:5", "8:4"), ("60:3", "500:480")])
+@pytest.mark.parametrize("client", sorted(TOOLS))
+def test_the_policy_has_what_the_named_client_draws_where_it_cannot_draw_what_was_asked_for(
+    client: str, lengths: tuple[str, str], slo_gate: Process, tmp_path: Path
+) -> None:
+    words = ("--input-tokens", lengths[0], "--output-tokens", lengths[1], "--client", client)
+    done = slo_gate("init", "--for", "chat", "--concurrency", "8", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"next: slo-gate recipe --for {client}\n")
+    text = (tmp_path / "slo.yaml").read_text()
+    workload = yaml.safe_load(text)["workload"]
+    for side, asked in zip(("input", "output"), lengths, strict=True):
+        written = "{mean:g}:{stddev:g}".format(**workload[f"{side}_tokens"])
+        changed = f"cannot draw {side} tokens of {asked.replace(':', ' +- ')}" in done.stdout
+        assert (written != asked) is changed
+        assert (f"# {asked.replace(':', ' +- ')} were asked for" in text) is changed
+    made = recipe(policy.parse(text.encode(), "slo.yaml", profile="nightly"), client)
+    assert not {"workload.input_tokens", "workload.output_tokens"} & set(dict(made.never))
+
+
+def test_vllm_draws_150_tokens_with_a_spread_of_87_at_most(slo_gate: Process, tmp_path: Path) -> None:
+    """By hand: whole numbers on [1, 300] have the mean 150.5 and a spread of 300 / sqrt(12) = 86.6."""
+    words = ("init", "--for", "chat", "--concurrency", "8", "--output-tokens", "150:100", "--client", "vllm")
+    assert slo_gate(*words).returncode == 0
+    drawn = yaml.safe_load((tmp_path / "slo.yaml").read_text())["workload"]["output_tokens"]
+    assert drawn["mean"] == pytest.approx(150.5, abs=0.5)
+    assert drawn["stddev"] == pytest.approx(86.6, abs=1)
+    other = slo_gate(*words, "--force", "--from", str(GOOD))
+    assert other.returncode == 2
+    assert "--client and --from exclude each other" in other.stderr
 
 
 def test_off_a_terminal_nothing_is_asked_and_no_slo_is_made_up(slo_gate: Process, tmp_path: Path) -> None:

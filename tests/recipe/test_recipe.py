@@ -22,7 +22,7 @@ from gate.advise.plan import never as advised
 from gate.bench.plan import points
 from gate.errors import PolicyError
 from gate.readers import READERS
-from gate.recipe import OTHERS, TOOLS, recipe
+from gate.recipe import OTHERS, TOOLS, markdown, recipe
 from tests.conftest import Process
 
 POLICY = """\
@@ -487,15 +487,35 @@ def test_a_wide_normal_spread_comes_out_as_declared_although_no_length_is_below_
 
 def test_what_no_file_of_a_tool_shows_is_named_at_the_top() -> None:
     text = POLICY.replace("warmup: auto", "warmup: auto, prompts: {is: varied}")
-    rules = dict(recipe(parsed(text), "mlperf").never)
-    assert set(rules) == {
-        *("workload.input_tokens", "workload.output_tokens", "evidence.prompts", "tpot.p99", "goodput")
-    }
+    made = recipe(parsed(text), "mlperf")
+    assert set(dict(made.never)) == {"tpot.p99", "goodput"}
+    assert "TPOT" in dict(made.never)["goodput"]
+    rules = dict(made.unproven)
+    assert set(rules) == {"workload.input_tokens", "workload.output_tokens", "evidence.prompts"}
     assert "input tokens" in rules["workload.input_tokens"]
-    assert "TPOT" in rules["goodput"]
     warned = text.replace("stddev: 240}", "stddev: 240, level: info}")
-    assert "workload.input_tokens" not in dict(recipe(parsed(warned), "mlperf").never)
-    assert recipe(parsed(text), "vllm").never == ()
+    assert "workload.input_tokens" not in dict(recipe(parsed(warned), "mlperf").unproven)
+    assert recipe(parsed(text), "vllm").never == recipe(parsed(text), "vllm").unproven == ()
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_a_rule_that_no_row_of_a_client_shows_is_left_out_of_every_printed_gate_by_name(tool: str) -> None:
+    text = POLICY.replace("warmup: auto", "warmup: auto, prompts: {is: varied}")
+    made = recipe(parsed(text), tool, ci="github")
+    known = {"input_tokens": "workload.input_tokens", "output_tokens": "workload.output_tokens"}
+    known |= {"prompts": "evidence.prompts"}
+    left_out = {known[one] for one in TOOLS[tool].cannot_show if one in known}
+    assert set(dict(made.unproven)) == left_out
+    assert not set(known.values()) & set(dict(made.never))
+    script, workflow = (text for _, text in made.files)
+    page = markdown(made, [])
+    assert set(re.findall(r"^# LEFT OUT (\S+):", script, re.MULTILINE)) == left_out
+    assert set(re.findall(r"Left out of the gate: (\S+)\.\*\*", page.replace("\\", ""))) == left_out
+    for where in (made.gate, workflow, page):
+        assert set(re.findall(r"--unproven (\S+)", where)) == left_out
+    gate, until = (line for line in script.splitlines() if line.startswith(("# Gate:", "# Or both")))
+    assert re.findall(r"--unproven (\S+)", gate) == re.findall(r"--unproven (\S+)", until)
+    assert set(re.findall(r"--unproven (\S+)", gate)) == left_out
 
 
 SIZES = [(1, 100), (2, 100), (3, 20), (5, 50), (5, 120), (30, 10)]
@@ -638,6 +658,6 @@ def test_the_commands_offer_every_tool_and_every_interaction_there_is() -> None:
     from gate.cli import init, recipe as command
     from gate.recipe.init import INTERACTIONS
 
-    assert sorted(command._TOOLS) == sorted(TOOLS)
+    assert sorted(command.TOOLS) == sorted(TOOLS)
     assert sorted(command._OTHERS) == sorted(OTHERS)
     assert sorted(init._FOR) == sorted(INTERACTIONS)
