@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gate.recipe import TOOLS
+from gate.recipe import OTHERS, TOOLS
 from tests.conftest import ROOT
 
 CLIENTS: dict[str, dict[str, Any]] = {
     one["name"]: one for one in yaml.safe_load(Path(__file__).with_name("clients.yaml").read_text("utf-8"))
 }
+CLIENTS |= {name: {"cannot": f"no recipe: {why}"} for name, why in OTHERS.items()}
 COLUMNS = ("client", "version", "parses", "runs", "files", "verdict", "provenance", "conformance", "pairs")
 ROWS: dict[str, dict[str, str]] = {}
 
@@ -161,7 +162,8 @@ def client(request: Any, cache: Path, tokenizer: Path, tmp_path: Path) -> Client
     try:
         programs = environment(cache / name, known.get("python", TOOLS[name].python), *packages)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:120]
+        lines = str(error).strip().splitlines()  # uv says why in a hint, where it knows
+        reason = next((line.partition("hint: ")[2] for line in lines if line.startswith("hint: ")), lines[-1])
         ROWS[name] = {"reason": f"does not install here: {reason}"}
         pytest.skip(f"{name}: {ROWS[name]['reason']}")
     return Client(name, programs, tokenizer, tmp_path)
