@@ -77,11 +77,11 @@ def shown(name: str) -> str:
 
 def forget() -> None:
     """Begin a command line, or end one: the mirror is taken away."""
-    import shutil
-
     for known in (_SECRET, _FOUND, _KNOWN, _WHOLE, _FAULTS):
         known.clear()
     while _mirror:
+        import shutil  # only here: this is part of every start
+
         shutil.rmtree(_mirror.pop(), ignore_errors=True)
 
 
@@ -202,9 +202,11 @@ def fetch(paths: Iterable[Path]) -> Mapping[Path, OSError]:
 
     Raises UsageError where an install is missing.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     wanted = dict.fromkeys(paths)
+    if not wanted:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor  # only here: this is part of every start
+
     missing = [path for path in wanted if not path.exists() and path not in _FAULTS]
     for path in missing[:1]:
         _opened(str(url_of(path)))  # what is imported is imported in one thread

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from msgspec import Struct
 
 from ..errors import InputError, PolicyError, UsageError
 from ._base import event_of, text_of
@@ -58,6 +57,8 @@ def _policy_store(hint: str) -> str:
 
 def shown(store: str) -> str:
     """The name of a store without the secrets of a URL; empty where there is none."""
+    if not store:
+        return ""
     from ..history.git import without_secrets
 
     return without_secrets(store)
@@ -131,7 +132,7 @@ def _others(found: Reading, branch: str) -> str:
 # ---- commit and branch -----------------------------------------------------------------------
 
 
-class Place(Struct, frozen=True):
+class Place(NamedTuple):
     """Which commit of which branch is measured."""
 
     commit: str

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from msgspec import Struct
 
 from ..errors import Exit, InputError, UsageError
 from ._shared import as_json, columns, named, save
@@ -67,7 +66,7 @@ def _shown(found: Trend, options: dict[str, Any]) -> str:
     return emitter.text(found, width=max(60, columns()), unicode=blocks(), verbose=options["verbose"])
 
 
-class Held(Struct, frozen=True):
+class Held(NamedTuple):
     """What a store holds of one branch, by time."""
 
     store: str

@@ -273,7 +273,14 @@ class Source(Stored):
 
     def chunks(self) -> Iterator[tuple[int, memoryview]]:
         """Whole lines, some megabytes at a time, each with where it begins in `data`."""
-        at, size = 0, len(self.data)
+        at = 0
+        for chunk in self.pieces():
+            yield at, chunk
+            at += len(chunk)
+
+    def pieces(self, at: int = 0) -> Iterator[memoryview]:
+        """Whole lines, some megabytes at a time, from byte `at` on."""
+        size = len(self.data)
         view = memoryview(self.data)  # a slice of it is no copy
         while at < size:
             end = min(size, at + _CHUNK)
@@ -281,7 +288,7 @@ class Source(Stored):
                 cut = self.data.rfind(b"\n", at, end)
                 cut = cut if cut >= 0 else self.data.find(b"\n", end)
                 end = cut + 1 if cut >= 0 else size
-            yield at, view[at:end]
+            yield view[at:end]
             at = end
             self.progressed(at / size)
 

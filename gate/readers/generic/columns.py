@@ -6,11 +6,12 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ...model import Floats
 from .. import telltales
@@ -356,50 +357,87 @@ def _csv(source: Source) -> Iterator[Batch]:
     twice = sorted(name for name in ours if names.count(name) > 1)
     if twice:
         raise source.fail(f'the column "{twice[0]}" is there twice', "line 1", "keep one of them")
-    lines = _lines(source)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    data, at, line = source.data, _begin(source), 1
+    end = data.find(b"\n", at) + 1 or len(data)
+    if not _odd(bytes(data[at:end])):  # the header is a plain line too
+        at = end
+        for chunk in source.pieces(at):
+            plain = _plain(bytes(chunk), delimiter, len(names))
+            if plain is None:
+                break
+            numbers = np.arange(line + 1, line + 1 + len(plain[0]))
+            yield _csv_batch(names, plain, numbers)
+            at, line = at + len(chunk), line + len(plain[0])
+    yield from _quoted(source, names, delimiter, at, line)
+
+
+def _begin(source: Source) -> int:
+    """Where the header stands, below a byte-order mark and blank lines."""
+    at = 3 if source.data[:3] == b"\xef\xbb\xbf" else 0
+    while source.data[at : at + 1] in (b"\n", b"\r"):
+        at += 1
+    return at
+
+
+def _odd(chunk: bytes) -> bool:
+    """Whether some lines of CSV are more than cells between delimiters."""
+    return b'"' in chunk or b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n")
+
+
+def _plain(chunk: bytes, delimiter: str, width: int) -> list[list[str]] | None:
+    """The columns of whole lines without quotes; None where one needs a closer look."""
+    lines = chunk.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n").split("\n")
+    empty = delimiter * (width - 1)
+    if _odd(chunk) or empty in lines or max(map(len, lines)) > csv.field_size_limit():
+        return None
+    if set(map(methodcaller("count", delimiter), lines)) != {width - 1}:
+        return None
+    cells = delimiter.join(lines).split(delimiter)
+    return [cells[column::width] for column in range(width)]
+
+
+def _quoted(source: Source, names: Sequence[str], delimiter: str, at: int, line: int) -> Iterator[Batch]:
+    """Rows as the standard library reads them, from byte `at`, which is below so many lines."""
+    reader = csv.reader(_lines(source, at), delimiter=delimiter, strict=True)
+    above = line if at > _begin(source) else 0  # the header is read here otherwise
     rows: list[list[str]] = []
     numbers: list[int] = []
     try:
-        next(reader)
+        if not above:
+            next(reader)
         for row in reader:
             if not any(row):
                 continue
             if len(row) != len(names):
-                why = f"has {len(row)} fields, the header {len(names)}"
                 raise source.fail(
-                    why,
-                    f"line {reader.line_num}",
+                    f"has {len(row)} fields, the header {len(names)}",
+                    f"line {above + reader.line_num}",
                     "quote fields that hold the delimiter, or copy the file whole",
                 )
             rows.append(row)
-            numbers.append(reader.line_num)
+            numbers.append(above + reader.line_num)
             if len(rows) == _BATCH:
-                yield _csv_batch(names, rows, numbers)
+                yield _csv_batch(names, list(zip(*rows, strict=True)), np.array(numbers))
                 rows, numbers = [], []
     except csv.Error as error:
-        raise source.fail(f"is not CSV: {error}", f"line {reader.line_num}", "copy the file whole") from None
+        at_line = f"line {above + reader.line_num}"
+        raise source.fail(f"is not CSV: {error}", at_line, "copy the file whole") from None
     if rows:
-        yield _csv_batch(names, rows, numbers)
+        yield _csv_batch(names, list(zip(*rows, strict=True)), np.array(numbers))
 
 
-def _lines(source: Source) -> Iterator[str]:
+def _lines(source: Source, at: int) -> Iterator[str]:
     data = source.data
-    at = 3 if data[:3] == b"\xef\xbb\xbf" else 0
-    while data[at : at + 1] in (b"\n", b"\r"):  # blank lines above the header
-        at += 1
     while at < len(data):
         end = data.find(b"\n", at) + 1 or len(data)
         yield bytes(data[at:end]).decode("utf-8", "replace")
         at = end
 
 
-def _csv_batch(names: Sequence[str], rows: list[list[str]], numbers: list[int]) -> Batch:
-    columns = zip(names, zip(*rows, strict=True), strict=True)
+def _csv_batch(names: Sequence[str], columns: Sequence[Sequence[str]], lines: NDArray[np.int64]) -> Batch:
     cells = {
         name: column
-        for name, column in columns
+        for name, column in zip(names, columns, strict=True)
         if name in KNOWN or telltales.tells(name) or telltales.counts_retries(name)
     }
-    lines = np.array(numbers)
-    return Batch(cells, len(rows), lambda row: f"line {lines[row]}")
+    return Batch(cells, len(lines), lambda row: f"line {lines[row]}")

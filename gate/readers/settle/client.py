@@ -19,8 +19,8 @@ def pace(case: Case) -> Iterator[Finding]:
     load = case.told.load
     if load is not None and load.request_rate and not load.production:
         yield from _rate_kept(case, load.request_rate)
-    late_s, typical_s = case.told.late_p99_s, _median_e2e_s(case)
-    if late_s is not None and typical_s and late_s > _LATE * typical_s:
+    late_s = case.told.late_p99_s
+    if late_s is not None and (typical_s := _median_e2e_s(case)) and late_s > _LATE * typical_s:
         yield f"the client was late: P99 from a request's due time to its start is {late_s:.3g} s"
 
 
