@@ -190,8 +190,7 @@ def history_export(format_: str, output: str | None, store: str | None, debug: b
         save(Path(output), data, "name a file in a folder that can be written")
         runs = sum(len(one.runs) for one in history.records)
         show(f"{output}: {runs} runs of {_number(len(history.records))}")
-    for note in history.notes:
-        tell(f"note: {held}: {note}")
+    _tell(held, history)
     return Exit.PASS
 
 

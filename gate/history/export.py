@@ -19,8 +19,9 @@ _FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would run
 
 def _rows(history: History) -> Iterator[dict[str, Any]]:
     for record in history.records:
+        session = _session(record, history.why_left_out(record))
         for run in record.runs:
-            yield {**_session(record, history.why_left_out(record)), **_run(run)}
+            yield {**session, **_run(run)}
 
 
 def _session(record: SessionRecord, left_out: str) -> dict[str, Any]:

@@ -211,8 +211,16 @@ def without_secrets(text: str) -> str:
 
 
 def tracked(folder: str) -> bool:
-    """Whether a commit that is checked out here holds files of this folder."""
-    return "://" not in folder and not folder.startswith(PREFIX) and bool(git_lines("ls-files", "--", folder))
+    """Whether a repository has files of this folder, wherever links lead; also where git cannot tell."""
+    if not os.path.isdir(folder):  # noqa: PTH112 it may be a URL, which pathlib would change
+        return False
+    try:
+        done = _run("-c", "safe.bareRepository=explicit", "ls-files", cwd=os.path.realpath(folder))
+    except UsageError:
+        return True
+    if done.returncode:
+        return b"not a git repository" not in done.stderr
+    return bool(done.stdout)
 
 
 def git_lines(*words: str) -> list[str]:

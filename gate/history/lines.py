@@ -26,6 +26,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST = 1e18  # as in a report: above it nothing is measured
+_MOST_RUNS, _MOST_METRICS = 10_000, 100  # of a session; of a run
+_CODES = (0, 1, 4, 5)
 _LONGEST = 1_000  # characters of a name
 _NEAR = 1e-9
 
@@ -118,6 +120,10 @@ def _session_faults(record: SessionRecord) -> Iterator[str]:
         yield "a digest is no SHA-256"
     if not record.runs:
         yield "it has no run"
+    if len(record.runs) > _MOST_RUNS or any(len(run.metrics) > _MOST_METRICS for run in record.runs):
+        yield f"it has more than {_MOST_RUNS:,} runs, or {_MOST_METRICS} metrics of one"
+    if record.exit_code not in _CODES:
+        yield "its exit code is that of no verdict"
     if any(len(text) > _LONGEST for text in _names(record)):
         yield f"a name has more than {_LONGEST:,} characters"
     bounds = (value for one in record.objectives for value in (one.bound, one.observed))
@@ -137,12 +143,13 @@ def _names(record: SessionRecord) -> Iterator[str]:
 
 def _run_faults(run: RecordedRun) -> Iterator[str]:
     if counts := run.counts:
-        if min(counts.attempted, counts.completed, counts.failed, counts.cancelled, counts.warmup) < 0:
-            yield "a count is negative"
+        numbers = (counts.attempted, counts.completed, counts.failed, counts.cancelled, counts.warmup)
+        if not all(0 <= number < _LARGEST for number in numbers):
+            yield "a count is no number from 0"
         if counts.attempted != counts.completed + counts.failed:
             yield "completed and failed requests are not those that were attempted"
     if load := run.load:
-        rates = (load.request_rate, load.concurrency)
+        rates = (load.request_rate, load.concurrency, load.cap)
         if [load.concurrency is not None, load.request_rate is not None, load.burst].count(True) != 1:
             yield "its load is not one of concurrency, request_rate and burst"
         if any(value is not None and not 0 < value < _LARGEST for value in rates):

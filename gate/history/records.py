@@ -151,5 +151,7 @@ def why_left_out(record: SessionRecord, accepted: frozenset[str] = frozenset()) 
         return "no run at the target"
     if any(run.counts is None for run in judged):
         return "does not state its failed requests"
+    if not any(run.counts.attempted for run in judged if run.counts):
+        return "no request was measured"
     failures = sum(run.counts.failed for run in judged if run.counts)
     return f"{failures} failed request{'s' * (failures > 1)}" if failures else ""

@@ -7,6 +7,7 @@ an object store alike. Two writers never write one file, and a writer that dies 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from msgspec import Struct
@@ -40,14 +41,14 @@ class Store(Protocol):
         """Forget these files."""
 
 
-class History(Struct, frozen=True):
+class History(Struct, frozen=True, dict=True):  # dict: accepted is made once
     """What a store holds, by time."""
 
     records: tuple[SessionRecord, ...]
     acceptances: tuple[Acceptance, ...]
     notes: tuple[str, ...]  # what was not read and why, for people
 
-    @property
+    @cached_property
     def accepted(self) -> frozenset[str]:
         """Ids of the records that somebody accepted."""
         return frozenset(id_ for one in self.acceptances for id_ in one.sessions)
@@ -150,7 +151,8 @@ def _some(sentences: Sequence[str], what: str) -> Iterator[str]:
 def _not_ours(names: Sequence[str]) -> Iterator[str]:
     if names:
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-        yield f"{len(names)} files are no history and not read: {shown}"
+        number = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+        yield f"{number} no history and not read: {shown}"
 
 
 def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:

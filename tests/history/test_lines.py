@@ -9,10 +9,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
-from gate import history
+from gate import _schemas, history
 from gate.errors import InputError
-from gate.model import HISTORY_VERSION, Acceptance, Counts, SessionRecord
+from gate.model import (
+    HISTORY_VERSION,
+    Acceptance,
+    Counts,
+    RecordedObjective,
+    RecordedRun,
+    SessionRecord,
+)
 from tests.conftest import ROOT
 
 COMMIT, TIME = "a" * 40, "2027-01-12T08:00:00Z"
@@ -79,6 +87,7 @@ def test_a_key_that_nobody_knows_is_no_damage(record: SessionRecord) -> None:
     assert msgspec.structs.replace(read, id="") == record
 
 
+COUNTS = ("attempted", "completed", "failed")
 DAMAGED = {
     "counts": lambda doc: doc["runs"][0]["counts"].update(completed=1),
     "negative": lambda doc: doc["runs"][0].update(counts={"attempted": 1, "completed": 2, "failed": -1}),
@@ -96,6 +105,11 @@ DAMAGED = {
     "verdict": lambda doc: doc.update(verdict="great"),
     "type": lambda doc: doc.update(exit_code="0"),
     "long": lambda doc: doc.update(branch="x" * 2_000),
+    "huge counts": lambda doc: doc["runs"][0].update(counts={k: 10**400 * (k != "failed") for k in COUNTS}),
+    "huge cap": lambda doc: doc["runs"][0].update(load={"request_rate": 1.0, "cap": 10**30}),
+    "exit code": lambda doc: doc.update(exit_code=3),
+    "metrics": lambda doc: doc["runs"][0].update(metrics={f"m{n}": {} for n in range(1_000)}),
+    "runs": lambda doc: doc.update(runs=doc["runs"][:1] * 10_001),
     "newer": lambda doc: doc.update(schema_version=2),
 }  # fmt: skip
 
@@ -205,3 +219,25 @@ def test_a_session_is_accepted_by_a_line_of_its_own(tmp_path: Path, record: Sess
     assert history.add(store, [accepted]) == (1, 0)
     found = history.load(store)
     assert found.why_left_out(found.records[0]) == ""
+
+
+# ---- the published schema -------------------------------------------------------------------------
+
+
+def test_every_line_is_valid_against_the_published_schema(record: SessionRecord) -> None:
+    schema = _schemas.load("history")
+    Draft202012Validator.check_schema(schema)
+    accepted = Acceptance(schema_version=1, time=TIME, commit=COMMIT, sessions=("a" * 64,), reason="known")
+    for line in (record, accepted):
+        Draft202012Validator(schema).validate(json.loads(history.encode(line)))
+
+
+NOUNS = {
+    "session": SessionRecord, "accept": Acceptance, "run": RecordedRun, "objective": RecordedObjective,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "noun"), NOUNS.items(), ids=NOUNS)
+def test_the_schema_has_every_key_of_a_line_and_no_other(name: str, noun: Any) -> None:
+    keys = set(_schemas.load("history")["$defs"][name]["properties"])
+    assert keys - {"kind"} == set(noun.__struct_fields__)
