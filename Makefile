@@ -118,7 +118,7 @@ $(VENV)/.clients: $(VENV)/.dev
 
 test-clients: $(VENV)/.clients ## run what recipes print with each real client against two streaming servers
 	@SLO_GATE_CLIENTS=$${SLO_GATE_CLIENTS:-$(abspath $(CLIENTS))} $(BIN)/python -m pytest -q -n 0 tests/clients \
-		$(if $(CLIENT),-k '$(CLIENT)-') $(PYTEST)
+		$(if $(CLIENT),-k '$(CLIENT)') $(PYTEST)
 
 lint: $(VENV)/.dev ## mypy --strict, ruff, spelling; the house: sizes, dead code, copies
 	@$(BIN)/python -m ruff check .

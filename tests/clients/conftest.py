@@ -58,7 +58,7 @@ class Client:
         said = {"no_proxy": "127.0.0.1", **CLIENTS[name].get("env", {})}
         self.env = {key: value for key, value in {**self.env, **said}.items() if value is not None}
 
-    def shell(self, line: str, timeout: float = 1500, **env: str) -> subprocess.CompletedProcess[str]:
+    def shell(self, line: str, timeout: float = 3000, **env: str) -> subprocess.CompletedProcess[str]:
         """A line as a person would type it, in the folder of the recipe."""
         words = ["bash", "-c", line]
         env = {**self.env, **env}
