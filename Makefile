@@ -142,6 +142,7 @@ calibrate: $(VENV)/.study ## the error rates of the verdicts, measured
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python benchmarks/calibrate_regression.py
 	@$(BIN)/python benchmarks/calibrate_lean.py
+	@$(BIN)/python benchmarks/change_points.py
 
 compare-rivals: $(VENV)/.dev ## slo-gate beside other gates, each in its own environment: docs/comparison.md
 	@$(BIN)/python benchmarks/compare_rivals.py --docs

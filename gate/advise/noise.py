@@ -35,7 +35,7 @@ def noise(
     """The noise of `records` of a branch, ordered by time, less those in `left_out` (why, by id)."""
     kept = [record for record in records if record.id not in left_out]
     lost = trends.split(record for record in records if record.id in left_out)
-    found = trends.trend(kept, store, branch, {})
+    found = trends.trend(kept, branch, {})
     parts = trends.split(kept)
     loads = [
         _load(key, load, parts[key], len(lost.get(key, ())), runs)

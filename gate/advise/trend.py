@@ -50,7 +50,6 @@ class Part(Struct, frozen=True, eq=False):
 
 def trend(
     records: Sequence[SessionRecord],
-    store: str,
     branch: str,
     left_out: Mapping[str, str],
     notes: Iterable[str] = (),
@@ -61,7 +60,6 @@ def trend(
     alpha = stats.ALPHA / max(loads, 1)
     return Trend(
         schema_version=TREND_VERSION,
-        store=store,
         branch=branch,
         sessions=len(records),
         first_time=records[0].time if records else "",

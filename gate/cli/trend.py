@@ -43,7 +43,7 @@ def command(**options: Any) -> int:
     if options["html"]:
         page.warm_up()
     held = sessions_of(options["store"], options["branch"], options["last"])
-    found = trend(held.records, held.store, held.branch, held.left_out, held.notes)
+    found = trend(held.records, held.branch, held.left_out, held.notes)
     if options["html"] == "-":
         raise UsageError("a page goes to a file", "--html", "name one: `--html trend.html`")
     if options["html"]:

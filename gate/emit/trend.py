@@ -76,7 +76,7 @@ def head(trend: Trend) -> str:
     """What of, how much and when."""
     days = " to ".join(dict.fromkeys((trend.first_time[:10], trend.last_time[:10])))
     number = f"{trend.sessions:,} session{'s' * (trend.sessions != 1)}"
-    return f.plain(f"Trend of {trend.store}, branch {trend.branch}: {number}, {days}")
+    return f.plain(f"Trend of {trend.branch}: {number}, {days}")
 
 
 def summary(trend: Trend) -> str:

@@ -103,10 +103,9 @@ class TrendSubject(Struct, frozen=True, kw_only=True):
 
 
 class Trend(Struct, frozen=True, kw_only=True):
-    """What a store says of one branch."""
+    """What a store says of one branch; the same whichever store holds the sessions."""
 
     schema_version: int
-    store: str
     branch: str
     sessions: int
     first_time: str  # empty: no session

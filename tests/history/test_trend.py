@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,19 @@ from gate.advise.trend import trend
 from gate.emit import page, trend as emitter
 from gate.emit.spark import spark
 from gate.model import Level, RecordedMetric, RecordedPolicy, SessionRecord, Trend, Verdict
-from tests.conftest import Process
+from tests.conftest import Process, environment
 from tests.history import made
 
 SIXTY = made.sessions()
+_ADD = """
+from gate import history
+from tests.history import made
+history.add(history.open_store("git:kept"), reversed(made.sessions()))
+"""
 
 
 def of(records: list[SessionRecord]) -> Trend:
-    return trend(records, "store", "main", {})
+    return trend(records, "main", {})
 
 
 def test_the_change_is_found_at_its_commit_with_its_size_and_a_search() -> None:
@@ -190,6 +196,25 @@ def test_the_schema_is_that_of_the_noun_and_the_output_fits_it(
     assert document["subjects"][0]["loads"][0]["changes"][0]["commit"] == made.commit(made.STEP_AT)
 
 
+def test_stores_of_the_same_sessions_give_the_same_bytes(
+    store: str, tmp_path: Path, slo_gate: Process
+) -> None:
+    def process(*words: str | Path, cwd: Path | None = None) -> None:
+        done = subprocess.run(words, cwd=cwd, env=environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    place = tmp_path / "clone"
+    process("git", "init", "-q", "--bare", tmp_path / "remote")
+    process("git", "clone", "-q", tmp_path / "remote", place)
+    for key, value in (("user.name", "a"), ("user.email", "a@b.example")):
+        process("git", "-C", place, "config", key, value)
+    process(sys.executable, "-c", _ADD, cwd=place)
+    of_folder = slo_gate("trend", store, "--format", "json")
+    of_branch = slo_gate("trend", "git:kept", "--format", "json", cwd=place)
+    assert of_branch.returncode == 0, of_branch.stderr
+    assert of_branch.stdout == of_folder.stdout
+
+
 def test_text_has_at_most_forty_lines_of_eighty_columns(store: str, slo_gate: Process) -> None:
     done = slo_gate("trend", store, COLUMNS="80")
     assert done.returncode == 0, done.stderr
@@ -216,7 +241,7 @@ def test_the_page_says_the_same_and_asks_for_nothing(store: str, tmp_path: Path,
     assert made.commit(made.STEP_AT)[:12] in text
     assert "http://" not in text
     assert "https://" not in text
-    assert text == page.emit_trend(trend(SIXTY, store, "main", {}))
+    assert text == page.emit_trend(trend(SIXTY, "main", {}))
 
 
 @pytest.mark.parametrize("words", [["--branch", "none"], ["--html", "-"], ["--last", "0"]])
@@ -238,7 +263,7 @@ def test_a_hostile_record_stays_text() -> None:
     records = [
         made.sealed(replace(one, tags=(evil,), policy=RecordedPolicy(evil, "a" * 64))) for one in records
     ]
-    found = trend(records, evil, evil, {}, (evil,))
+    found = trend(records, evil, {}, (evil,))
     for shown in (emitter.text(found, verbose=True), emitter.markdown(found), page.emit_trend(found)):
         assert "\x1b" not in shown
         assert "##[" not in shown

@@ -33,7 +33,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, one in enumerate(made.sessions(15, step=0.5, at=8, model="other-70b", hardware="8xH200"))
     ]  # fmt: skip
     path = tmp_path_factory.mktemp("trend-page") / "trend.html"
-    path.write_text(page.emit_trend(trend(records, "store", "main", {}, ("one file is damaged",))), "utf-8")
+    path.write_text(page.emit_trend(trend(records, "main", {}, ("one file is damaged",))), "utf-8")
     return path
 
 
