@@ -191,7 +191,7 @@ def _marks_layer(marks: Sequence[dict[str, Any]], x: v.Spec) -> v.Spec:
 def _says(ranges: Sequence[object], marks: Sequence[object], first: int) -> str:
     said = ["Each session's mean of its runs, in the order of time."]
     if ranges:
-        said.append("Bands: where a change happened, with 99% confidence; lines: the likeliest session.")
+        said.append("Bands: where a change may have happened; lines: the likeliest session.")
     said.append("Dashed: the bound of the policy then.")
     if marks:
         said.append("Triangles at the bottom: another policy, workload or tool, a release or a waiver.")
