@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote test-live lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote test-live test-columnar lint format bench calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -153,6 +153,13 @@ $(VENV)/.remote: $(VENV)/.dev
 
 test-remote: $(VENV)/.remote ## read and write a real S3 server (moto) on this machine, and servers that fail
 	@NEED_REMOTE=1 $(BIN)/python -m pytest -q -n 0 tests/test_remote.py tests/test_remote_s3.py tests/history/test_baselines.py $(PYTEST)
+
+$(VENV)/.columnar: $(VENV)/.dev
+	@$(call PIP,install --quiet -e '.[dev-columnar]')
+	@touch $@
+
+test-columnar: $(VENV)/.columnar ## Parquet and Arrow tables, whole, broken and hostile; DuckDB and pandas on them
+	@$(BIN)/python -m pytest -q -n 0 tests/test_export.py $(PYTEST)
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

@@ -27,6 +27,7 @@ CODES = {
     "compare bad.jsonl good.jsonl": 0,
     "completion bash": 0,
     "explain goodput": 0,
+    "export good.jsonl -o out.csv": 0,
     "init --for chat": 2,
     "inspect good.jsonl --html page.html": 2,
     "plan good.jsonl": 0,

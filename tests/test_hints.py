@@ -58,6 +58,8 @@ SITUATIONS = [
     "policy diff old.yaml", "policy presets x", "init --from missing", "init --for caht", "tools vllm",
     "comment --report report.json", "comment --report report.json --page x", "schema polcy", "schema report",
     "run -p none.yaml -- true", "run -p load.yaml", "synth odd.txt --format vllm", "synth s --format vlm",
+    "export", "export results", "export results -o x.txt", "export results -o x.csv",
+    "export missing -o x.csv",
     "completion bsh", "completion bash", "explain evidence", "check outage --preset chat --profile nightly",
     "check results --preset chat -v", "check outage --preset chat --format github",
 ]  # fmt: skip

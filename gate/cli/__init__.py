@@ -25,6 +25,7 @@ COMMANDS = {  # and each in a line of a narrow terminal
     "compare": "Show how percentiles moved between builds.",
     "completion": "Print the completion script of a shell.",
     "explain": "Say what a name in a report means.",
+    "export": "Write results as one table of requests.",
     "history": "Remember sessions over commits.",
     "init": "Write a policy, also from results.",
     "inspect": "Show what results hold and can prove.",

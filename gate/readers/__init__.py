@@ -320,6 +320,8 @@ _UNKNOWN = {
     "objects": "is JSON lines, but no reader knows them",
     "array": "is a JSON array, but no reader knows it",
     "binary": "is a binary file that no reader knows",
+    "parquet": "is a Parquet table without a column ttft_s or e2e_s",
+    "arrow": "is an Arrow table without a column ttft_s or e2e_s",
     "text": "is text that no reader knows (a console log is not a result file)",
 }
 _CANDIDATES = (

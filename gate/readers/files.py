@@ -14,7 +14,18 @@ from ..disk import is_file, is_folder, is_there, kind, shown
 from ..errors import InputError, UsageError
 from .source import Source
 
-RESULT_SUFFIXES = {".json", ".jsonl", ".ndjson", ".csv", ".db", ".yaml", ".yml", ".txt", ".prom", ".sarif"}
+RESULT_SUFFIXES = {
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".db",
+    ".yaml",
+    ".yml",
+    ".txt",
+    ".prom",
+    ".sarif",
+} | {*(".parquet", ".arrow", ".feather")}
 
 STDIN = "stdin"  # how a source without a path is named
 _PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}

@@ -14,6 +14,7 @@ from .doc import BROKEN as BROKEN, Doc as Doc
 from .stored import AGAIN, WHOLE, Buffer, Stored
 
 T = TypeVar("T")
+COLUMNAR = ("parquet", "arrow")  # shapes of tables
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _MOST_KEYS = 10_000  # of one object: what has more is no result, and every reader would look at each
 _TAIL = 4096  # bytes at the end that are looked at
@@ -43,10 +44,12 @@ class Source(Stored):
 
     @cached_property
     def shape(self) -> str:
-        """empty, object, objects (JSON lines or appended objects), array, broken, binary or text.
+        """empty, object, objects (JSON lines or appended objects), array, broken, binary, text or COLUMNAR.
 
         Broken begins like an object and is not JSON: some tools' logs do, so that is no error yet.
         """
+        if self.data[:6] == b"ARROW1" or self.data[:4] == b"PAR1":
+            return "arrow" if self.data[:1] == b"A" else "parquet"
         start = self.head.lstrip()
         if not start:
             return "empty"
@@ -62,7 +65,7 @@ class Source(Stored):
     def refuse_early(self) -> None:
         """Raises InputError for what no result is and what would take readers long to find out."""
         tail = bytes(self.data[-_TAIL:])
-        if self.shape not in ("empty", "binary") and b"\0" in tail:
+        if self.shape not in ("empty", "binary", *COLUMNAR) and b"\0" in tail:
             raise self.fail("ends in NUL bytes: it was not written to its end", hint=WHOLE)
         if self.shape != "broken" and len(self.keys) > _MOST_KEYS:
             raise self.fail(f"is an object of {len(self.keys):,} keys, which no result is")

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ..model import Counts, Doubt, Evidence, Floats, Load, Summary
+from ..model import Counts, Doubt, Evidence, Floats, Load, Run, Summary
 
 
 class Told(Struct, frozen=True, kw_only=True, eq=False):
@@ -81,6 +81,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     failures: Mapping[str, int] = field(default_factory=dict)  # without rows: the same -> how many
     doubts: tuple[Doubt, ...] = ()  # what only this format knows
     notes: tuple[str, ...] = ()
+    settled: Run | None = None  # the run itself, where the file is one that slo-gate exported
 
 
 class Counted(Struct, frozen=True):

@@ -7,8 +7,9 @@ tool_version, hardware and session are constant columns; itl_s is a list of gaps
 
 from __future__ import annotations
 
+from ...canonical import FACTS
 from ...errors import InputError
-from ..source import Source
+from ..source import COLUMNAR, Source
 
 NAME = "generic"
 TITLE = "generic rows"
@@ -20,7 +21,11 @@ def sniff(source: Source, /) -> bool:
     """Whether the rows have a ttft_* or e2e_* column and no other tool's. Asked after all other readers."""
     from . import columns
 
-    if source.shape not in ("object", "objects", "array", "text") or not columns.has_latency(source):
+    if source.shape not in ("object", "objects", "array", "text", *COLUMNAR):
+        return False
+    if (source.shape in COLUMNAR or FACTS in source.head) and FACTS in columns.head_columns(source):
+        return True
+    if not columns.has_latency(source):
         return False
     if source.shape == "object" and not columns.by_line(source):
         return False  # one indented object is somebody's configuration or summary, not a row

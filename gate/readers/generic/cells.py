@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ...canonical import FACTS, MARKS, PLACE, WAITS
 from ...model import Bools, Floats
 from .. import telltales
 from ..source import Source
@@ -25,8 +26,9 @@ LOADS = ("concurrency", "request_rate")
 FLAGS = ("cancelled", "warmup")
 TEXTS = ("run", "model", "tool", "tool_version", "hardware", "session")
 LATENCIES = tuple(name for name, (time, _) in TIME_COLUMNS.items() if time != "start")
-NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS)
-ROW_TEXTS = ("request_id", "prompt")  # of one request each; of a prompt only its hash is kept
+NUMBERS = (*TIME_COLUMNS, *TOKENS, *LOADS, PLACE, *WAITS)
+EXPORTED = (PLACE, *WAITS, MARKS, FACTS)  # read in what slo-gate exported only
+ROW_TEXTS = ("request_id", "prompt", MARKS, FACTS)  # of one request each; of a prompt only its hash is kept
 KNOWN = (*NUMBERS, *GAP_COLUMNS, *FLAGS, *TEXTS, *ROW_TEXTS, "error")
 
 
@@ -106,7 +108,9 @@ def _column(source: Source, name: str, cells: Sequence[Any], batch: Batch) -> Co
         return _errors(cells)
     text = _hash if name == "prompt" else _text
     if cells.count(cells[0]) == batch.size:  # the usual case: a constant
-        return np.full(batch.size, text(cells[0]), object)
+        constant = np.empty(batch.size, object)
+        constant.fill(text(cells[0]))  # one text; np.full would make a copy for every row
+        return constant
     return np.fromiter(map(text, cells), object, batch.size)
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ...model import Floats
 from .. import telltales
-from ..source import BROKEN, Source
+from ..source import BROKEN, COLUMNAR, Source
+from . import columnar
 from .cells import (
     FLAGS,
     GAP_COLUMNS,
@@ -51,6 +52,9 @@ def head_columns(source: Source) -> tuple[str, ...]:
 
     Those that the caller maps have our name.
     """
+    if source.shape in COLUMNAR:
+        ours = _ours(source)
+        return tuple(ours.get(name, name) for name in columnar.names(source))
     if source.shape == "text":
         return _header(source)[0]
     return tuple(dict.fromkeys(key for row in _head_rows(source) for key in row))
@@ -63,8 +67,8 @@ def _ours(source: Source) -> dict[str, str]:
 
 def has_latency(source: Source) -> bool:
     """Whether the first rows hold a latency as a number (not a block of statistics)."""
-    if source.shape == "text":
-        return not set(LATENCIES).isdisjoint(_header(source)[0])
+    if source.shape == "text" or source.shape in COLUMNAR:
+        return not set(LATENCIES).isdisjoint(head_columns(source))
     names = [re.escape(source.columns.get(name, name)) for name in LATENCIES]
     if not re.search(rf'"(?:{"|".join(names)})"\s*:', source.head):
         return False  # before anything is decoded: other tools' arrays can be large
@@ -81,7 +85,10 @@ def load(source: Source, *, gaps: bool) -> Table:
 
     Converted batch by batch, so that memory is bounded by the columns.
     """
-    batches = _csv(source) if source.shape == "text" else _json(source, gaps)
+    if source.shape in COLUMNAR:
+        batches = columnar.batches(source, gaps=gaps)
+    else:
+        batches = _csv(source) if source.shape == "text" else _json(source, gaps)
     return merge([convert(source, batch) for batch in batches if batch.size])
 
 

@@ -11,11 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from ... import canonical
 from ...errors import InputError
 from ...model import Doubt, Floats, Load, Requests, Status, Why
 from .. import clocks, tables, telltales
 from ..loads import load
-from ..source import Source
+from ..source import COLUMNAR, Source
 from ..told import Told
 from . import NAME, cells as _cells, columns as _columns
 
@@ -64,6 +65,8 @@ def decode(source: Source) -> Sequence[Told]:
     if source.shape in ("empty", "binary"):
         raise source.fail("is empty" if source.shape == "empty" else "is not text", hint=_DOC)
     columns = _columns.head_columns(source)
+    if canonical.FACTS in columns:
+        return tuple(_exported(source))
     wanted = source.gaps or not any(name in columns for name in _cells.TIME_COLUMNS if name[:3] == "e2e")
     if lost := [theirs for ours, theirs in source.columns.items() if ours not in columns]:
         near = ", ".join(columns[:8])
@@ -74,7 +77,18 @@ def decode(source: Source) -> Sequence[Told]:
     _refuse_hidden_failures(source, table, columns)
     rows = _in_base_units(source, table, columns)
     kind = {"text": "csv", "array": "json"}.get(source.shape, "jsonl")
+    kind = source.shape if source.shape in COLUMNAR else kind
     return tuple(_told(source, f"{NAME} {kind}", rows, *group) for group in _groups(source, table))
+
+
+def _exported(source: Source) -> Iterator[Told]:
+    """What `slo-gate export` wrote: runs that are settled. Raises InputError where rows are missing."""
+    table = _columns.load(source, gaps=source.gaps)
+    try:
+        for run in canonical.restored(table.columns, gaps=source.gaps):
+            yield Told(format=run.format, evidence=run.evidence, retries=0, settled=run)
+    except ValueError as error:
+        raise source.fail(str(error)) from None
 
 
 # ---- the whole file -----------------------------------------------------------------------
@@ -188,7 +202,7 @@ def _near(name: str) -> str | None:
 
 
 def _column_notes(columns: Sequence[str]) -> tuple[str, ...]:
-    others = [name for name in columns if name not in _cells.KNOWN]
+    others = [name for name in columns if name not in _cells.KNOWN or name in _cells.EXPORTED]
     if not others:
         return ()
     shown = ", ".join(f"{name} (meant as {ours}?)" if (ours := _near(name)) else name for name in others[:12])
