@@ -28,15 +28,18 @@ CODES = {
     "completion bash": 0,
     "explain goodput": 0,
     "export good.jsonl -o out.csv": 0,
+    "history": 0,
     "init --for chat": 2,
     "inspect good.jsonl --html page.html": 2,
     "plan good.jsonl": 0,
+    "pull": 2,
     "policy show": 0,
     "recipe --tool vllm": 2,
     "run --no-such-option": 2,
     "schema report": 0,
     "synth --help": 0,
     "tools": 0,
+    "trend none": 3,
     "whatif bad.jsonl": 0,
 }
 
