@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -306,3 +309,42 @@ def test_no_secret_of_an_address_is_shown(remembered: Path, slo_gate: Process, p
         assert done.returncode == 3
         assert "127.0.0.1" in done.stderr
         assert "s3cret" not in done.stdout + done.stderr + (place / "out.json").read_text()
+
+
+def test_an_export_has_a_row_of_every_run(
+    records: tuple[SessionRecord, ...], remembered: Path, slo_gate: Process, place: Path
+) -> None:
+    done = slo_gate("history", "export", "--format", "csv", "--store", str(remembered), cwd=place)
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["commit"] for row in rows] == [made.commit(number) for number in range(60)]
+    for row, record in zip(rows, records, strict=True):
+        (run,) = record.runs
+        assert float(row["ttft_p90_s"]) == run.metrics["ttft_s"].p90
+        assert (int(row["attempted"]), float(row["error_rate"]), row["itl_p50_s"]) == (200, 0.0, "")
+    pyarrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    words = ("--format", "parquet", "--store", str(remembered), "--output", "out.parquet")
+    assert slo_gate("history", "export", *words, cwd=place).returncode == 0
+    table = pyarrow.read_table(place / "out.parquet").to_pydict()
+    assert table["ttft_p90_s"] == [record.runs[0].metrics["ttft_s"].p90 for record in records]
+
+
+def test_a_formula_in_an_export_is_text(remembered: Path, slo_gate: Process, place: Path) -> None:
+    shutil.copytree(remembered, place / "kept")
+    data = made.report(place / "odd.csv", made.rows(5, 1.0, model="=HYPERLINK(x)"))
+    odd = history.record_of(data, "f" * 40, "main", made.time(70), ["+cmd\x1b[31m"])
+    history.add(history.open_store(str(place / "kept")), [odd])
+    done = slo_gate("history", "export", "--format", "csv", "--store", "kept", cwd=place)
+    row = list(csv.DictReader(io.StringIO(done.stdout)))[-1]
+    assert (row["model"], row["tags"][:5]) == ("'=HYPERLINK(x)", "'+cmd")
+    assert "\x1b" not in done.stdout
+
+
+def test_pruning_keeps_the_newest_of_each_branch(remembered: Path, slo_gate: Process, place: Path) -> None:
+    shutil.copytree(remembered, place / "kept")
+    store = history.open_store(str(place / "kept"))
+    (topic,) = (history.load(store).records[0],)
+    history.add(store, [msgspec.structs.replace(topic, branch="topic", commit="e" * 40)])
+    done = slo_gate("history", "prune", "--keep", "3", "--store", "kept", cwd=place)
+    assert done.stdout == "kept: 57 sessions taken out, 4 kept\n"
+    left = [(record.branch, record.commit) for record in history.load(store).records]
+    assert left == [("topic", "e" * 40), *(("main", made.commit(number)) for number in (57, 58, 59))]

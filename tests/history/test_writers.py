@@ -40,7 +40,7 @@ def seed(records: tuple[SessionRecord, ...], tmp_path: Path) -> Path:  # noqa: F
 
 def writer(store: str, seed: Path, who: str, number: int) -> subprocess.Popen[str]:
     words = [sys.executable, "-c", WRITER, store, str(seed), who, str(number)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(seed.parent)}  # a killed one leaves its own
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
 
 
