@@ -20,6 +20,9 @@ USED = {  # by what vulture does not read
     "bound_table": "report.md.j2",
     "detail": "report.md.j2",
     "decode_set": "readers/__init__.py asks for it by name",
+    **dict.fromkeys(
+        (f"history_{name}" for name in ("add", "list", "show", "accept", "prune", "export")), "click"
+    ),
     "policy_diff": "click",
     "policy_presets": "click",
     "policy_show": "click",

@@ -10,7 +10,8 @@ import click
 
 from ..errors import InputError, PolicyError, UsageError
 from ._base import event_of, text_of
-from ._shared import checked_allowed, named, together
+from ._baseline import checked_allowed
+from ._shared import named, together
 
 if TYPE_CHECKING:
     from ..history import Reading, Store
@@ -255,6 +256,3 @@ def read_report(path: str) -> bytes:
     except OSError as error:
         hint = "give the file that `slo-gate check RESULTS --json FILE` wrote"
         raise InputError(f"cannot be read: {error.strerror or error}", path, hint) from None
-
-
-Options = dict[str, Any]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..advise.plan import Plan
     from ..evaluate import Moved
-    from ..model import AnyReport, Baseline, Policy, PolicyName, Report, WhatIf
+    from ..model import AnyReport, Policy, PolicyName, Report, WhatIf
     from ..readers import Reading
 
 _SIDECAR = ".slo.json"  # what `slo-gate run` writes beside a result
@@ -140,12 +140,6 @@ reading_options = together(  # read by `read_results`
     click.option("--ignore", multiple=True, type=named, metavar="GLOB", help=_IGNORE),
 )
 jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=_JOBS)
-_SAME = "State that one job on one node measured both the baseline and the results."
-_ALLOW = "Let the baseline differ in tool, model, hardware, interaction, load, input_tokens or output_tokens."
-baseline_options = together(  # read by `read_baseline`
-    click.option("--same-session", is_flag=True, help=_SAME),
-    click.option("--allow-baseline", "allowed", multiple=True, metavar="KEY", help=_ALLOW),
-)
 output_options = together(  # read by `wanted_outputs`
     click.option("--format", "format_", type=_FORMATS, help="What goes to stdout. Default: text."),
     *(
@@ -217,10 +211,10 @@ def read_results(
 
     if not options["results"]:
         raise UsageError("no result file is named", "", example)
-    return readers.read(options["results"], **_how(options, policy), **how)
+    return readers.read(options["results"], **how_read(options, policy), **how)
 
 
-def _how(options: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
+def how_read(options: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
     """How files are read, results and baselines alike."""
     from ..engine import elsewhere
 
@@ -236,30 +230,6 @@ def ignored(options: Mapping[str, Any], policy: Policy | None) -> tuple[str, ...
 def needs_gaps(policy: Policy) -> bool:
     """Whether an objective is about ITL: only then are gaps decoded."""
     return any(objective.metric == "itl" for objective in policy.objectives)
-
-
-def read_baseline(
-    names: Sequence[str], options: Mapping[str, Any], policy: Policy | None = None, *, gaps: bool
-) -> Baseline:
-    """The baseline the options name. Raises InputError, and UsageError for an unknown key to allow."""
-    from msgspec.structs import replace
-
-    from ..readers.baseline import read_baseline as reader
-
-    allowed = checked_allowed(options)
-    found = reader(names, **_how(options, policy), gaps=gaps)
-    return replace(found, same_session=options["same_session"], allowed=allowed)
-
-
-def checked_allowed(options: Mapping[str, Any]) -> frozenset[str]:
-    """What a baseline may differ in. Raises UsageError for an unknown key."""
-    from ..evaluate import ALLOWABLE
-
-    for key in options["allowed"]:
-        if key not in ALLOWABLE:
-            hint = f"one of {', '.join(ALLOWABLE)}"
-            raise UsageError(f'"{key}" is nothing a baseline may differ in', "--allow-baseline", hint)
-    return frozenset(options["allowed"])
 
 
 def what_if(wanted: object) -> Moved | None:

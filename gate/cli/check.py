@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError, UsageError
+from ._baseline import baseline_options, read_baseline
 from ._history import history_baseline, history_options, shown, wanted
 from ._place import placed, policy_name
 from ._reading import progress
 from ._shared import (
-    baseline_options,
     jobs_option,
     judging,
     length,
@@ -22,7 +22,6 @@ from ._shared import (
     needs_gaps,
     output_options,
     policy_options,
-    read_baseline,
     read_results,
     reading_options,
     reproducible,

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from ._baseline import baseline_options, read_baseline
 from ._lines import show
 from ._shared import (
     aligned,
-    baseline_options,
     columns,
     jobs_option,
     named,
-    read_baseline,
     read_results,
     reading_options,
 )
