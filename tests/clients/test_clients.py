@@ -1,7 +1,8 @@
 """Every printed command of a recipe with its real client, against two streaming servers: `make test-clients`.
 
-The servers' TTFT and TPOT are far apart from a busy machine's delays, so that 30 % is no noise. A third of
-the answers would end early: only what the recipe switches off keeps the declared lengths.
+The servers' TTFT and TPOT are far apart from a busy machine's delays, so that 30 % is no noise; what may grow
+is in the middle, 15 %. A third of the answers would end early: only what the recipe switches off keeps the
+declared lengths.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ goodput:
   min: 90%
   request: {{ttft: 5s, tpot: 500ms}}
 regression:
-  ttft: {{p50: {{max: 12%, and_at_least: 10ms}}}}
-  tpot: {{p50: {{max: 12%, and_at_least: 1ms}}}}
+  ttft: {{p50: {{max: 15%, and_at_least: 10ms}}}}
+  tpot: {{p50: {{max: 15%, and_at_least: 1ms}}}}
 evidence:
   tool: {{version: required}}
   prompts: varied
