@@ -13,6 +13,7 @@ from .. import remote
 from ..disk import is_file, is_folder, is_there, kind, shown
 from ..errors import InputError, UsageError
 from .source import Source
+from .stored import PACKED, unpacked_name
 
 RESULT_SUFFIXES = {
     ".json",
@@ -28,7 +29,7 @@ RESULT_SUFFIXES = {
 } | {*(".parquet", ".arrow", ".feather")}
 
 STDIN = "stdin"  # how a source without a path is named
-_PACKED = {".zst", ".bz2", ".xz", ".zip", ".7z"}
+_PACKED = {".bz2", ".xz", ".zip", ".7z"}
 _MAGIC = set("*?[")
 SHOWN = 5  # files that a note names
 
@@ -284,14 +285,14 @@ def _walked(folder: Path, ignored: Ignored, failed: Failed) -> Iterator[tuple[Pa
 
 def _suffix(file: Path) -> str:
     """The ending that tells what a file is, in small letters."""
-    return (Path(file.stem).suffix if file.suffix.lower() == ".gz" else file.suffix).lower()
+    return (Path(file.stem).suffix if file.suffix.lower() in PACKED else file.suffix).lower()
 
 
 def side_file(source: Source, patterns: Mapping[str, str] = _PATTERNS) -> str | None:
     """What the file is, when its name says that it is no result."""
     if source.path is None:
         return None
-    name = source.path.name.removesuffix(".gz")
+    name = unpacked_name(source.path.name)
     for pattern, what in patterns.items():
         if name == pattern or (_MAGIC & set(pattern) and _matches(name, pattern)):
             return None if what in PAGES and source.shape in ("object", "objects", "array") else what

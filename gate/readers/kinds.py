@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..errors import InputError
 from .source import Source
+from .stored import PACKED, unpacked_name
 
 _MOST = 1000  # files of one run
 
@@ -65,7 +66,7 @@ def place(source: Source, kinds: Sequence[Kind]) -> tuple[str, str] | str:
     """Folder and prefix that the files of one run share; the whole path where its name is of no kind."""
     if source.path is None:
         return source.name
-    name = source.path.name.removesuffix(".gz")
+    name = unpacked_name(source.path.name)
     prefixes = [before for kind in kinds if (before := _before(name, kind.name)) is not None]
     before = min(prefixes, key=len, default=None)  # by the longest ending
     return str(source.path) if before is None else (str(source.path.parent), before)
@@ -94,7 +95,7 @@ def beside(source: Source, kinds: Sequence[Kind], name: str) -> Source | None:
         return None
     before, _, after = where[1].partition("*")
     name = before + name.replace("*", after)
-    return source.beside(name) or source.beside(f"{name}.gz")
+    return source.beside(name) or next(filter(None, (source.beside(name + end) for end in PACKED)), None)
 
 
 def numbered(source: Source, kinds: Sequence[Kind], *usual: Kind) -> list[Source]:

@@ -28,10 +28,28 @@ AGAIN = "run the benchmark again, or use the file as the tool wrote it"
 _MAPPED_FROM = 32 << 20
 _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _PIECE = 16 << 20
+PACKED = (".gz", ".zst")  # endings of names
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how such files begin
 _FACTS = frozenset(("_seen", "sha256", "content_sha256", "size", "length", "shape", "keys", "places"))
 KEPT = 64 << 20  # bytes of the files of a set that stay in memory until they are asked for again
 _CONTENT = frozenset(("_stored", "_hasher", "data", "head", "_first"))  # what holds it, or is made of it
 _BOM = b"\xef\xbb\xbf"
+
+
+# What a way of packing is called, what opens a packed file, and what it raises for a damaged one.
+Unpacker: TypeAlias = "tuple[str, Callable[[Any], Any], tuple[type[Exception], ...]]"
+
+
+def _gzip() -> Unpacker:
+    import gzip
+    import zlib
+
+    return "gzip", lambda file: gzip.GzipFile(fileobj=file), (EOFError, OSError, zlib.error)
+
+
+def unpacked_name(name: str) -> str:
+    """What a file is called once it is unpacked."""
+    return next((name.removesuffix(ending) for ending in PACKED if name.endswith(ending)), name)
 
 
 class Shelf:
@@ -170,7 +188,7 @@ class Stored:
             if "sha256" not in self.__dict__:
                 _ = self._hasher
             data: Buffer
-            if stored[:2] == b"\x1f\x8b":
+            if stored[:2] == _GZIP or stored[:4] == _ZSTD:
                 data = self._unpacked(stored)
             else:
                 data = stored[3:] if stored[:3] == _BOM else stored
@@ -182,22 +200,34 @@ class Stored:
         raise self.too_large()
 
     def _unpacked(self, stored: Buffer) -> bytes:
-        import gzip
         import io
-        import zlib
 
+        kind, unpacker, faults = self._zstd() if stored[:4] == _ZSTD else _gzip()
         unpacked = io.BytesIO()  # gives its bytes away without a copy of them
         try:
             packed = io.BytesIO(stored) if isinstance(stored, bytes) else stored  # no copy either way
-            with gzip.GzipFile(fileobj=packed) as file:
+            with unpacker(packed) as file:
                 while piece := file.read(_PIECE):
                     unpacked.write(piece if unpacked.tell() else piece.removeprefix(_BOM))
                     if unpacked.tell() > _UNPACKED_MAX:
                         why = f"unpacks to more than {_UNPACKED_MAX >> 30} GiB"
                         raise self.fail(why, hint="unpack it first")
-        except (EOFError, OSError, zlib.error) as error:
-            raise self.fail(f"the gzip data is damaged or cut short ({error})", hint=WHOLE) from None
+        except faults as error:
+            raise self.fail(f"the {kind} data is damaged or cut short ({error})", hint=WHOLE) from None
         return unpacked.getvalue()
+
+    def _zstd(self) -> Unpacker:
+        """The standard library's since Python 3.14. Raises InputError where it is in no package either."""
+        from importlib import import_module
+
+        for name in ("compression.zstd", "backports.zstd"):
+            try:
+                found = import_module(name)
+            except ImportError:
+                continue
+            return "zstd", found.ZstdFile, (EOFError, OSError, found.ZstdError)
+        hint = "install the extra `zst`: python -m pip install backports.zstd; or pack it as .gz"
+        raise self.fail("is packed as zstd, by a package that is not installed", hint=hint)
 
     @cached_property
     def head(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import PurePath
 
 from .. import kinds
 from ..source import Source
+from ..stored import unpacked_name
 
 NAME = "genai-perf"
 TITLE = "GenAI-Perf"
@@ -41,4 +42,4 @@ def sums_up(raw: Source, source: Source) -> bool:
     path = config.get("profile_export_file") or (
         isinstance(output, dict) and output.get("profile_export_file")
     )
-    return PurePath(str(path).replace("\\", "/")).name == raw.path.name.removesuffix(".gz")
+    return PurePath(str(path).replace("\\", "/")).name == unpacked_name(raw.path.name)

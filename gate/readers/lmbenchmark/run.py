@@ -13,6 +13,7 @@ from .. import clocks, tables
 from ..kinds import kind_of
 from ..loads import load as load_of
 from ..source import Source
+from ..stored import unpacked_name
 from ..told import Told
 from . import COUNTS, KINDS, NAME, SECONDS, TITLE
 
@@ -78,7 +79,7 @@ def _seconds(source: Source, cells: _Cells) -> Told:
 
 def _named_rate(source: Source, table: Requests) -> tuple[Load | None, tuple[str, ...]]:
     """The rate in the name the run scripts give (..._output_0.5.csv), if launches kept it."""
-    name = source.path.name.removesuffix(".gz") if source.path is not None else ""
+    name = unpacked_name(source.path.name) if source.path is not None else ""
     match = re.search(r"_output_(\d+(?:\.\d+)?)\.csv$", name)
     named = float(match[1]) if match else 0.0
     if table.start_s is None or len(table) < 2 or not (span := float(np.ptp(table.start_s))) > 0:
