@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote test-live test-columnar lint format bench calibrate compare-rivals golden wheel clean help
+.PHONY: demo report test test-all test-deep fuzz test-e2e test-clients test-action test-html test-remote test-live test-columnar lint format bench bench-peers calibrate compare-rivals golden wheel clean help
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -136,7 +136,10 @@ golden: $(VENV)/.dev ## rewrite golden files; look at the diff
 	@git --no-pager diff --stat -- tests/golden schemas
 
 bench: $(VENV)/.study ## speed, as ratios in one run
-	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python benchmarks/speed.py --docs
+
+bench-peers: $(VENV)/.study ## the same work by other programs, each in its own environment
+	@$(BIN)/python benchmarks/speed.py --peers --docs
 
 calibrate: $(VENV)/.study ## the error rates of the verdicts, measured
 	@$(BIN)/python benchmarks/calibrate.py

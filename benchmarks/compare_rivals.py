@@ -15,17 +15,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import environments
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = Path(__file__).resolve().parent / "rivals"
 CHAT = ROOT / "examples" / "chat"
-CACHE = ROOT / ".cache" / "rivals"
 Doc = dict[str, Any]
 HISTORY = 20  # runs before the candidate, for what needs a history
 
@@ -232,30 +231,16 @@ def written(asked: list[Job], folder: Path) -> list[dict[str, Any]]:
     return made
 
 
-def python_of(rival: Rival) -> str:
-    """Its own interpreter, made and filled where it is not there. Raises RuntimeError with the reason."""
-    if not rival.package:
-        return sys.executable
-    home = CACHE / rival.package
-    python = home / "bin" / "python"
-    if not (home / ".installed").is_file():
-        venv.create(home, with_pip=True, clear=True)
-        done = subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", rival.package], capture_output=True, text=True
-        )
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            raise RuntimeError((errors or ["pip failed"])[-1].removeprefix("ERROR: "))
-        (home / ".installed").touch()
-    return str(python)
-
-
 def verdicts(rival: Rival, asked: list[Job], file: Path) -> list[str]:
     """What it says of each job. Raises RuntimeError where it cannot be asked."""
     if not rival.module:
         return [naive(job) for job in asked]
     env = {**os.environ, "PYTHONPATH": "" if rival.package else str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    words = [python_of(rival), str(HERE / f"{rival.module}.py"), str(file)]
+    words = [
+        environments.python_of(rival.package) if rival.package else sys.executable,
+        str(HERE / f"{rival.module}.py"),
+        str(file),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, env=env)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1][:200])

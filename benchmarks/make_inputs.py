@@ -30,7 +30,7 @@ _SAMPLE = 64  # rows that are written to learn how long one is
 _ROWS = 100_000  # written at a time
 
 
-def vllm_detailed(path: Path, megabytes: float, latencies: bool = True, seed: int = SEED) -> int:
+def vllm_detailed(path: Path, megabytes: float, latencies: bool = True) -> int:
     """Write one vLLM `bench serve --save-detailed` object of about that size; returns the requests.
 
     Without `latencies` it looks like vLLM <= 0.27, where E2E must be rebuilt as TTFT + sum of gaps.
@@ -38,7 +38,7 @@ def vllm_detailed(path: Path, megabytes: float, latencies: bool = True, seed: in
     sample = len(json.dumps(_vllm(np.random.default_rng(SEED), _SAMPLE, latencies)))
     requests = max(_SAMPLE, round(megabytes * _MEGABYTE * _SAMPLE / sample))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_vllm(np.random.default_rng(seed), requests, latencies)), encoding="ascii")
+    path.write_text(json.dumps(_vllm(np.random.default_rng(SEED), requests, latencies)), encoding="ascii")
     return requests
 
 
@@ -200,8 +200,17 @@ def generic_csv(path: Path, requests: int) -> int:
 def vllm_folder(folder: Path, files: int, megabytes: float) -> int:
     """Write a folder of vLLM results of about that size each, of one shape and of values of their own."""
     folder.mkdir(parents=True, exist_ok=True)
+    sample = len(json.dumps(_vllm(np.random.default_rng(SEED), _SAMPLE, latencies=True)))
+    rows = round(megabytes * _MEGABYTE * _SAMPLE / sample)
+    doc = _vllm(np.random.default_rng(SEED), rows, latencies=True)
+    large = {f'"@{key}"': json.dumps(doc[key]) for key in ("itls", "generated_texts")}
     for number in range(files):
-        rows = vllm_detailed(folder / f"run{number:04}.json", megabytes, seed=SEED + number)
+        factor = 1 + number / files / 100  # no two runs have a request in common
+        times = {key: [cell * factor for cell in doc[key]] for key in ("ttfts", "latencies")}
+        text = json.dumps(doc | times | {"itls": "@itls", "generated_texts": "@generated_texts"})
+        for mark, column in large.items():
+            text = text.replace(mark, column)
+        (folder / f"run{number:04}.json").write_text(text, encoding="ascii")
     return rows * files
 
 

@@ -1,9 +1,10 @@
 """The marks of a gate that costs nothing next to the benchmark, as ratios measured in one run.
 
-`python benchmarks/speed.py [--only WORDS] [--repeat N] [--docs]` (`make bench`). A figure is the CPU time,
-user and system, of a whole process and of those it waited for, by the system's own account; bytecode is
-cached as an installed package has it. The two sides of a ratio run in turn, A B A B, and their medians are divided, so
-that a noisy machine disturbs both. Exits 1 when a bar is missed. `--docs` writes docs/performance.md.
+`python benchmarks/speed.py [--peers] [--only WORDS] [--repeat N] [--docs]` (`make bench`, and with `--peers`
+`make bench-peers`). A figure is the CPU time, user and system, of a whole process and of those it waited for,
+by the system's own account; bytecode is cached as an installed package has it. The two sides of a ratio run
+in turn, A B A B, and their medians are divided, so that a noisy machine disturbs both. Exits 1 when a bar is
+missed. `--peers` shows other programs at the same work instead. `--docs` writes docs/performance.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,7 @@ name: speed
 slo: {ttft: {p99: 2s}, tpot: {p99: 50ms}, e2e: {p99: 30s}}
 goodput: {min: 95%}
 """
+PAGE = ROOT / "docs" / "performance.md"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 ENVIRONMENT |= {"PYTHONPATH": str(ROOT)}
 MEGABYTE = 1 << 20  # of memory
@@ -232,15 +234,104 @@ def judging(folder: Path, table: Table) -> None:
     table.add(name, f"{ours:.3f} s", f"{bare:.3f} s", ours / bare, 20)
 
 
+# ---- other programs -----------------------------------------------------------------------------
+
+_POLARS = """\
+import polars, sys
+rows = polars.scan_ndjson(sys.argv[1])
+at = [
+    polars.col(name).quantile(q, "higher").alias(f"{name}{q}")
+    for name in ("ttft_s", "e2e_s") for q in (.5, .9, .99)
+]
+print(rows.select(*at, polars.col("error").count()).collect())
+"""
+_PANDAS = """\
+import pandas, sys
+rows = pandas.read_json(sys.argv[1], lines=True)
+print(rows[["ttft_s", "e2e_s"]].quantile([.5, .9, .99]), rows["error"].count())
+"""
+_JQ = "[inputs | .e2e_s // empty] | sort | (.5, .9, .99) as $q | .[length * $q | floor]"
+_DOCTOR = """\
+import sys
+from pathlib import Path
+from inference_doctor.quality import QualityThresholds, load_and_compare_directories
+load_and_compare_directories(
+    Path(sys.argv[1]), Path(sys.argv[2]), metric=["ttft_p99_ms", "tpot_p99_ms", "e2el_p99_ms"],
+    thresholds=QualityThresholds(regression_percent=10), format="vllm",
+)
+"""
+ROWS, SIX = "1,000,000 generic rows", "six vLLM files of 1.77 MB against six"
+
+
+def peers(folder: Path) -> Iterator[tuple[str, str, Callable[[], Sequence[str]]]]:
+    """Work, program, and its command, which may have to be installed first (RuntimeError)."""
+    rows, files = make_inputs.made("generic_1e6.jsonl"), sorted(make_inputs.made("vllm_1000").iterdir())
+    for side, runs in (("base", files[:6]), ("candidate", files[6:12])):
+        (folder / side).mkdir()
+        for file in runs:
+            (folder / side / file.name).symlink_to(file)
+    by = environments.python_of
+    yield ROWS, "slo-gate check", lambda: check(rows, folder)
+    yield ROWS, "orjson, line by line", lambda: python(ORJSON_LINES, rows)
+    yield ROWS, "duckdb", lambda: python(DUCKDB, rows, by=by("duckdb"))
+    yield ROWS, "polars", lambda: python(_POLARS, rows, by=by("polars"))
+    yield ROWS, "pandas", lambda: python(_PANDAS, rows, by=by("pandas"))
+    yield ROWS, "jq", lambda: ["jq", "-n", _JQ, str(rows)]
+    both = folder / "base", folder / "candidate"
+    yield (
+        SIX,
+        "slo-gate check --max-growth 10%",
+        lambda: gate("check", both[1], "--baseline", both[0], "--max-growth", "10%"),
+    )
+    yield SIX, "inference-doctor", lambda: python(_DOCTOR, *both, by=by("inference-doctor==0.4.1"))
+
+
+def beside(folder: Path, repeat: int) -> list[tuple[str, ...]]:
+    """A row of each program: its CPU and peak memory, and the CPU over that of slo-gate."""
+    found: list[tuple[str, ...]] = []
+    first: dict[str, float] = {}
+    for work, name, command in peers(folder):
+        try:
+            words = command()
+            costs = [spent(words) for _ in range(repeat)]
+        except (RuntimeError, OSError, SystemExit) as why:
+            found.append((work, name, f"not measured: {str(why).splitlines()[-1][:80]}", "", ""))
+            continue
+        cpu = statistics.median(cost.cpu_s for cost in costs)
+        peak = statistics.median(cost.peak_mb for cost in costs)
+        share = cpu / first.setdefault(work, cpu)
+        found.append((work, name, f"{cpu:.2f} s", f"{peak:.0f} MB", f"{share:.2f}"))
+        print(*found[-1], sep="  ", flush=True)
+    return found
+
+
+def written(section: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Put a table between the two comments of its section in docs/performance.md."""
+    begin, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
+    page = PAGE.read_text(encoding="utf-8")
+    before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    PAGE.write_text(before + "\n".join(lines) + "\n" + after, encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--only", nargs="*", default=(), help="start history vllm aiperf generic csv folder page ...")
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="start history vllm aiperf generic csv folder page ..."
+    )
+    parser.add_argument("--peers", action="store_true", help="other programs at the same work")
+    parser.add_argument("--docs", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
     table = Table()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "slo.yaml").write_text(POLICY, encoding="utf-8")
+        if options.peers:
+            rows = beside(folder, min(options.repeat, 3))
+            if options.docs:
+                written("peers", ("work", "program", "CPU", "peak memory", "CPU / slo-gate's"), rows)
+            return 0
         print(f"{'mark':62} {'ours':>9} {'bare':>9} {'ratio':>7}  bar")
         for mark in marks(folder, options.only):
             measure(mark, options.repeat, table)
@@ -248,6 +339,8 @@ def main() -> int:
             growth(folder, table)
         if not options.only or "judging" in options.only:
             judging(folder, table)
+    if options.docs:
+        written("marks", ("work", "slo-gate", "beside", "ratio", "bar", ""), table.rows)
     return 1 if table.missed else 0
 
 

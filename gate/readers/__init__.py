@@ -128,6 +128,8 @@ def read(
         )
     runs = twins.once((run for group in claimed.values() for run in _read_group(group, looks, notes)), notes)
     notes = list(_folded(notes, {source.name for source in sources}))
+    for source in sources:
+        source.shelf = None  # which knows the source: neither would ever be free
     if not runs:
         named = ", ".join(source.name for source in sources[:5]) or "nothing"
         why = "".join(f"\n{note}" for note in notes[:5])
@@ -280,7 +282,9 @@ def runs_of(reader: Reader, source: Source) -> Sequence[Run]:
     try:
         refuse_repetitions(source, source.keys | source.yaml_keys)
         told = decode(source)
-        return settle_all(source, reader, (told,) if isinstance(told, Told) else told)
+        every = (told,) if isinstance(told, Told) else tuple(told)
+        source.unmap()
+        return settle_all(source, reader, every)
     except MemoryError:
         pass  # what its frames hold is free only behind this
     raise source.too_large()

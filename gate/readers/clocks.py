@@ -24,8 +24,9 @@ def unset(readings: NDArray[Any]) -> Bools:
 
 def span_s(start_s: Floats, end_s: Floats) -> float | None:
     """First start to last end of those that are known; None where there is no such span."""
-    start_s, end_s = start_s[np.isfinite(start_s)], end_s[np.isfinite(end_s)]
-    span = float(end_s.max() - start_s.min()) if len(start_s) and len(end_s) else 0.0
+    first = np.min(start_s, where=np.isfinite(start_s), initial=np.inf)  # no copy of a column
+    last = np.max(end_s, where=np.isfinite(end_s), initial=-np.inf)
+    span = float(last - first) if np.isfinite(last) and np.isfinite(first) else 0.0
     return span if span > 0 else None
 
 

@@ -170,6 +170,11 @@ class Stored:
         """Take over what was found out elsewhere."""
         vars(self).update(known)
 
+    def unmap(self) -> None:
+        """Let go of a large file: its pages count as memory of this process."""
+        if not isinstance(vars(self).get("data", b""), bytes):
+            self.let_go()
+
     def let_go(self) -> None:
         """Give the content's memory back; it is read again where it is asked for. What is known of it stays.
 

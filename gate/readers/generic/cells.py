@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -48,6 +48,7 @@ class Batch(Struct, frozen=True):
     size: int
     at: Callable[[int], str]
     nested: tuple[str, ...] = ()  # columns that hold objects
+    share: float = 1.0  # of the file that is read with it
     numbers: Mapping[str, Floats] = {}  # columns of NUMBERS whose every cell is one, NaN where there is none
 
 
@@ -204,25 +205,55 @@ def _error(cell: object) -> str:
     return "marked as an error" if _WORDS.get(text.lower()) else text
 
 
-def merge(parts: Sequence[Table]) -> Table:
-    """All rows as one table."""
-    starts = np.cumsum([0, *(part.size for part in parts)])
-    blanks = dict.fromkeys(NUMBERS, np.nan) | dict.fromkeys(FLAGS, False) | dict.fromkeys(GAP_COLUMNS)
+class Columns:
+    """Columns that grow part by part, so that no row is there twice: each has room for the whole file."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._held: dict[str, Column] = {}
+
+    def add(self, part: Table, share: float) -> None:
+        """Append the rows of a part, with which that share of the file has been read."""
+        end = self.size + part.size
+        for name in part.columns.keys() | self._held.keys():
+            column = part.columns.get(name)
+            blank = _BLANKS.get(name, "")
+            held = self._held.get(name)
+            if held is None or len(held) < end:
+                assert column is not None or held is not None
+                kind = column.dtype if column is not None else held.dtype  # type: ignore[union-attr]
+                room = np.empty(
+                    max(end, int(1.02 * end / share) + 1), kind
+                )  # what is not filled costs nothing
+                room[: self.size] = blank if held is None else held[: self.size]
+                self._held[name] = held = room
+            held[self.size : end] = blank if column is None else column
+        self.size = end
+
+    def __call__(self) -> dict[str, Column]:
+        """All of them, in the order of KNOWN."""
+        return {name: self._held[name][: self.size] for name in KNOWN if name in self._held}
+
+
+_BLANKS: dict[str, Any] = (
+    dict.fromkeys(NUMBERS, np.nan) | dict.fromkeys(FLAGS, False) | dict.fromkeys(GAP_COLUMNS)
+)
+
+
+def merge(parts: Iterable[tuple[Table, float]]) -> Table:
+    """All rows as one table, of parts that come with the share of the file that has been read."""
+    columns, starts, places = Columns(), [0], list[Callable[[int], str]]()
+    spoken, denied, retries = frozenset[str](), ("", "", ""), 0
+    for part, share in parts:
+        columns.add(part, share)
+        starts.append(columns.size)
+        places.append(part.at)
+        spoken |= part.spoken
+        denied = denied if denied[0] else part.denied
+        retries = max(retries, part.retries)
 
     def at(row: int) -> str:
         number = int(np.searchsorted(starts, row, side="right")) - 1
-        return parts[number].at(row - int(starts[number]))
+        return places[number](row - starts[number])
 
-    def whole(name: str) -> Column:
-        blank = blanks.get(name, "")
-        found = ((part.size, part.columns.get(name)) for part in parts)
-        return np.concatenate([np.full(n, blank) if column is None else column for n, column in found])
-
-    return Table(
-        int(starts[-1]),
-        {name: whole(name) for name in KNOWN if any(name in part.columns for part in parts)},
-        frozenset().union(*(part.spoken for part in parts)),
-        next((part.denied for part in parts if part.denied[0]), ("", "", "")),
-        at,
-        max((part.retries for part in parts), default=0),
-    )
+    return Table(columns.size, columns(), spoken, denied, at, retries)

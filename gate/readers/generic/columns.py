@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ...model import Floats
 from .. import telltales
@@ -89,7 +88,7 @@ def load(source: Source, *, gaps: bool) -> Table:
         batches = columnar.batches(source, gaps=gaps)
     else:
         batches = _csv(source) if source.shape == "text" else _json(source, gaps)
-    return merge([convert(source, batch) for batch in batches if batch.size])
+    return merge((convert(source, batch), batch.share) for batch in batches if batch.size)
 
 
 # ---- where the rows are -------------------------------------------------------------------
@@ -255,7 +254,8 @@ class _Schema:
         where = _place(self.source, place, before)
         if _keys(chunk) != keys:
             self._refuse_doubled(chunk, where)
-        return Batch(cells, len(rows), where, tuple(nested), numbers)
+        share = (at + len(chunk)) / len(self.source.data) if place == "line" else 1.0
+        return Batch(cells, len(rows), where, tuple(nested), share, numbers)
 
     def _refuse_doubled(self, chunk: bytes, where: Callable[[int], str]) -> None:
         """Of a key that stands twice, JSON keeps the last: an error could hide behind it."""
@@ -372,9 +372,9 @@ def _csv(source: Source) -> Iterator[Batch]:
             plain = _plain(bytes(chunk), delimiter, len(names))
             if plain is None:
                 break
-            numbers = np.arange(line + 1, line + 1 + len(plain[0]))
-            yield _csv_batch(names, plain, numbers)
-            at, line = at + len(chunk), line + len(plain[0])
+            at += len(chunk)
+            yield _csv_batch(names, plain, range(line + 1, line + 1 + len(plain[0])), at / len(data))
+            line += len(plain[0])
     yield from _quoted(source, names, delimiter, at, line)
 
 
@@ -424,13 +424,13 @@ def _quoted(source: Source, names: Sequence[str], delimiter: str, at: int, line:
             rows.append(row)
             numbers.append(above + reader.line_num)
             if len(rows) == _BATCH:
-                yield _csv_batch(names, list(zip(*rows, strict=True)), np.array(numbers))
+                yield _csv_batch(names, list(zip(*rows, strict=True)), numbers)
                 rows, numbers = [], []
     except csv.Error as error:
         at_line = f"line {above + reader.line_num}"
         raise source.fail(f"is not CSV: {error}", at_line, "copy the file whole") from None
     if rows:
-        yield _csv_batch(names, list(zip(*rows, strict=True)), np.array(numbers))
+        yield _csv_batch(names, list(zip(*rows, strict=True)), numbers)
 
 
 def _lines(source: Source, at: int) -> Iterator[str]:
@@ -441,10 +441,12 @@ def _lines(source: Source, at: int) -> Iterator[str]:
         at = end
 
 
-def _csv_batch(names: Sequence[str], columns: Sequence[Sequence[str]], lines: NDArray[np.int64]) -> Batch:
+def _csv_batch(
+    names: Sequence[str], columns: Sequence[Sequence[str]], lines: Sequence[int], share: float = 1.0
+) -> Batch:
     cells = {
         name: column
         for name, column in zip(names, columns, strict=True)
         if name in KNOWN or telltales.tells(name) or telltales.counts_retries(name)
     }
-    return Batch(cells, len(lines), lambda row: f"line {lines[row]}")
+    return Batch(cells, len(lines), lambda row: f"line {lines[row]}", share=share)

@@ -298,7 +298,8 @@ def _told(source: Source, kind: str, rows: _Rows, run: str, load: Load | None, p
     part = _requests(rows, picked)
     starts, e2e_s, attempted, span_s = part.start_s, part.e2e_s, part.attempted, None
     if starts is not None and e2e_s is not None:
-        span_s = clocks.span_s(starts[attempted], (starts + e2e_s)[attempted])
+        judged = slice(None) if attempted.all() else attempted  # a slice costs no copy
+        span_s = clocks.span_s(starts[judged], (starts + e2e_s)[judged])
     constant = {name: _constant(source, name, table, picked) for name in _cells.TEXTS if name != "run"}
     return Told(
         format=kind,
