@@ -127,7 +127,7 @@ def spent(command: Sequence[str]) -> Cost:
         process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=said, stderr=said)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in (0, 1, 4):
+        if process.returncode not in ((0, 1, 4) if command[1:3] == ["-m", "gate"] else (0,)):
             said.seek(0)
             raise SystemExit(f"{command} exited {process.returncode}: {said.read().decode()}")
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / MEGABYTE)

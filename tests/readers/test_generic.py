@@ -793,3 +793,22 @@ def test_a_key_that_begins_far_down_is_read(tmp_path: Path) -> None:
     rows = [row(note="x" * 1000)] * 3000
     run = read(jsonl(tmp_path, *rows, row(error="503"), *rows, {"error": None, **row(ttft_s=None)}))
     assert run.counts == Counts(attempted=6002, completed=6000, failed=2)
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_rows_of_a_csv_are_those_of_the_same_json_lines(quote: str, tmp_path: Path) -> None:
+    lines = [row(ttft_s=0.5 + at / 7e6, error="" if at % 9 else "503") for at in range(60_000)]
+    lines[40_000]["error"] = f"{quote}later, or not{quote}" if quote else "later"
+    names = list(lines[0])
+    text = "\n".join(",".join(map(str, cells)) for cells in [names, *(each.values() for each in lines)])
+    rows = [rows_of(read(path)) for path in (put(tmp_path, text, ".csv"), jsonl(tmp_path, *lines))]
+    assert rows[0].counts == rows[1].counts == Counts(60_000, 53_332, 6_668)
+    assert np.array_equal(rows[0].ttft_s, rows[1].ttft_s)  # type: ignore[arg-type]
+
+
+def test_a_broken_line_far_down_a_csv_has_its_number(tmp_path: Path) -> None:
+    lines = "ttft_s,e2e_s,output_tokens\n" + "0.5,1.2,100\n" * 300_000
+    with pytest.raises(InputError, match=r"line 300002: has 2 fields"):
+        read(put(tmp_path, lines + "0.5,1.2\n", ".csv"))
+    with pytest.raises(InputError, match=r'line 300002: ttft_s is "fast"'):
+        read(put(tmp_path, lines + "fast,1.2,1\n", ".csv"))

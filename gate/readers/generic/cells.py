@@ -222,9 +222,8 @@ class Columns:
             if held is None or len(held) < end:
                 assert column is not None or held is not None
                 kind = column.dtype if column is not None else held.dtype  # type: ignore[union-attr]
-                room = np.empty(
-                    max(end, int(1.02 * end / share) + 1), kind
-                )  # what is not filled costs nothing
+                # What is not filled costs nothing; where nobody knows how much is to come, it doubles.
+                room = np.empty(max(int(1.02 * end / share) + 1, end if held is None else 2 * end), kind)
                 room[: self.size] = blank if held is None else held[: self.size]
                 self._held[name] = held = room
             held[self.size : end] = blank if column is None else column
