@@ -48,8 +48,8 @@ class Batch(Struct, frozen=True):
     size: int
     at: Callable[[int], str]
     nested: tuple[str, ...] = ()  # columns that hold objects
-    share: float = 1.0  # of the file that is read with it
     numbers: Mapping[str, Floats] = {}  # columns of NUMBERS whose every cell is one, NaN where there is none
+    share: float = 1.0  # of the file that is read with it
 
 
 class Table(Struct, frozen=True, eq=False):

@@ -255,7 +255,7 @@ class _Schema:
         if _keys(chunk) != keys:
             self._refuse_doubled(chunk, where)
         share = (at + len(chunk)) / len(self.source.data) if place == "line" else 1.0
-        return Batch(cells, len(rows), where, tuple(nested), share, numbers)
+        return Batch(cells, len(rows), where, tuple(nested), numbers, share)
 
     def _refuse_doubled(self, chunk: bytes, where: Callable[[int], str]) -> None:
         """Of a key that stands twice, JSON keeps the last: an error could hide behind it."""
