@@ -238,7 +238,7 @@ def judging(folder: Path, table: Table) -> None:
 
 _POLARS = """\
 import polars, sys
-rows = polars.scan_ndjson(sys.argv[1])
+rows = polars.scan_ndjson(sys.argv[1], infer_schema_length=None)
 at = [
     polars.col(name).quantile(q, "higher").alias(f"{name}{q}")
     for name in ("ttft_s", "e2e_s") for q in (.5, .9, .99)
