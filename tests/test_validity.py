@@ -185,6 +185,7 @@ def test_what_no_row_shows_is_unproven_where_that_is_said_and_what_a_row_shows_i
         report = judge(policy, without)
         assert (report.exit_code, only(report, name).verdict) == (code, Verdict.INCONCLUSIVE)
         assert only(report, name).blocks is (code == 4)
+        assert report.verdict is (Verdict.WARN if code == 0 else Verdict.INCONCLUSIVE)
         assert bool(note(report, "--unproven")) is (code == 0)
     # other lengths, one prompt in a loop, one run of two that shows nothing: as without a word
     wrong = make_run(make_requests(0.1, 1.0, n=300, input_tokens=[512.0] * 300, output_tokens=[9.0] * 300))
