@@ -114,7 +114,7 @@ def _not_trusted(store: str, env: Mapping[str, str]) -> str:
     """Why a pull request is not judged by this store: it could have written it itself; empty where it may."""
     from ..history.git import tracked
 
-    if not judged_by(env):
+    if not is_request(env):
         return ""
     if is_fork(env):
         return "this is a pull request of a fork"
@@ -142,9 +142,8 @@ class Place(NamedTuple):
 
 def place(commit: str | None, branch: str | None, env: Mapping[str, str]) -> Place:
     """As stated, else as the CI system says, else as git says. Raises UsageError where nobody knows."""
-    own = judged_by(env)
-    if own and branch == own:
-        why = f"a pull request does not write the history of {own}, which it is judged by"
+    if branch and is_request(env) and ((known := _of_ci(env)) is None or branch != known.branch):
+        why = f"a pull request does not write the history of {branch}, only that of its own branch"
         raise UsageError(why, "--branch", "leave out --branch, or add it on a push")
     if not commit or not branch:
         known = _of_ci(env) or _of_git()
@@ -159,11 +158,17 @@ def place(commit: str | None, branch: str | None, env: Mapping[str, str]) -> Pla
     return Place(commit, branch)
 
 
-def judged_by(env: Mapping[str, str]) -> str:
-    """The branch that a pull request is made against; empty outside of one."""
-    if env.get("GITHUB_EVENT_NAME", "").startswith("pull_request"):
-        return env.get("GITHUB_BASE_REF", "")
-    return env.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "")
+def is_request(env: Mapping[str, str]) -> bool:
+    """Whether a change is judged that its base branch has not taken yet, also in a merge queue."""
+    if env.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "merge_group")):
+        return True
+    return bool(env.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
+
+
+def refuse_request(env: Mapping[str, str], what: str) -> None:
+    """Raises UsageError in a pull request: what it is judged by is not its own to change."""
+    if is_request(env):
+        raise UsageError(f"a pull request {what}", "", "do it on the base branch, or by hand")
 
 
 def _of_ci(env: Mapping[str, str]) -> Place | None:

@@ -11,7 +11,7 @@ import click
 
 from ..errors import Exit, UsageError
 from ._groups import Helpful
-from ._history import now, place, read_report, store_of, store_option, utc, why_not_written
+from ._history import now, place, read_report, refuse_request, store_of, store_option, utc, why_not_written
 from ._lines import show, tell
 from ._noise import command as noise
 from ._shared import aligned, as_json, named
@@ -120,6 +120,7 @@ def history_accept(commit: str, reason: str, store: str | None, debug: bool) -> 
     from ..history import add, load
     from ..model import HISTORY_VERSION, Acceptance
 
+    refuse_request(os.environ, "accepts no session")
     found = store_of(store)
     history = load(found)
     records = [one for one in _of(commit, found.name, history) if history.why_left_out(one)]
@@ -150,6 +151,7 @@ def history_prune(keep: int, store: str | None, debug: bool) -> int:
     """Take old sessions out of a store."""
     from ..history import load, name_of
 
+    refuse_request(os.environ, "prunes no history")
     found = store_of(store)
     history = load(found)
     counted: dict[str, int] = {}

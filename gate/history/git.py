@@ -14,6 +14,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from tempfile import mkdtemp
 
 from ..errors import InputError, UsageError
@@ -206,16 +207,24 @@ class Branch:
 
 
 def without_secrets(text: str) -> str:
-    """Text without what stands before the @ of a URL."""
-    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+    """Text without what stands before the @ of a URL, and without its query."""
+    return re.sub(r"(://[^\s?#']*)\?[^\s#']*", r"\1", re.sub(r"(?<=://)[^/@\s]+@", "", text))
 
 
 def tracked(folder: str) -> bool:
-    """Whether a repository has files of this folder, wherever links lead; also where git cannot tell."""
+    """Whether a repository has files of this folder, or a link on the way; also where git cannot tell."""
     if not os.path.isdir(folder):  # noqa: PTH112 it may be a URL, which pathlib would change
         return False
+    path = Path(folder).absolute()
+    links = [one for one in (path, *path.parents) if one.is_symlink()]
+    return _held(path.resolve()) or any(_held(one.parent.resolve(), one.name) for one in links)
+
+
+def _held(folder: Path, *names: str) -> bool:
+    """Whether a repository has files in there, of these names alone where any is given."""
+    words = ("-c", "safe.bareRepository=explicit", "--literal-pathspecs", "ls-files", "--", *names)
     try:
-        done = _run("-c", "safe.bareRepository=explicit", "ls-files", cwd=os.path.realpath(folder))
+        done = _run(*words, cwd=str(folder))
     except UsageError:
         return True
     if done.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -102,13 +103,42 @@ def test_what_a_job_measures_and_whether_it_writes(
 def test_a_request_does_not_write_as_the_branch_it_is_judged_by(
     known: dict[str, str], event: dict[str, Any] | None, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="does not write the history of main"):
-        place(SHA, "main", env(tmp_path, known, event))
-    assert place(SHA, "other", env(tmp_path, known, event)).branch == "other"
+    told = env(tmp_path, known, event)
+    for other in ("main", "release", "Change"):  # the policy may name any branch as the base
+        with pytest.raises(UsageError, match=f"does not write the history of {other}"):
+            place(SHA, other, told)
+    assert place(SHA, "change", told).branch == "change"
 
 
-@pytest.mark.parametrize("who", ["us", "stranger"])
-@pytest.mark.parametrize("kind", ["tracked", "linked", "cached"])
+QUEUE = {**GITHUB, "GITHUB_EVENT_NAME": "merge_group", "GITHUB_REF_NAME": "gh-readonly-queue/main/pr-1-a"}
+
+
+@pytest.mark.parametrize("known", [PULL, MERGE, QUEUE], ids=["github", "gitlab", "queue"])
+@pytest.mark.parametrize(
+    "words", [("add", "r.json", "--branch", "main"), ("accept", made.commit(3)), ("prune", "--keep", "1")]
+)
+def test_a_request_changes_nothing_that_it_is_judged_by(
+    words: tuple[str, ...],
+    known: dict[str, str],
+    remembered: Path,  # noqa: F811
+    reports: Path,  # noqa: F811
+    tmp_path: Path,
+    slo_gate: Process,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "r.json").write_bytes((reports / "r000.json").read_bytes())
+    shutil.copytree(remembered, tmp_path / "store")
+    before = sorted(path.name for path in (tmp_path / "store").iterdir())
+    for name, value in env(tmp_path, known, request()).items():
+        monkeypatch.setenv(name, value)
+    done = slo_gate("history", *words, "--store", "store", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "a pull request " in done.stderr
+    assert sorted(path.name for path in (tmp_path / "store").iterdir()) == before
+
+
+@pytest.mark.parametrize("who", ["us", "stranger", "queue"])
+@pytest.mark.parametrize("kind", ["tracked", "linked", "pointed", "cached"])
 def test_a_pull_request_reads_no_folder_that_it_can_change(
     who: str,
     kind: str,
@@ -122,23 +152,23 @@ def test_a_pull_request_reads_no_folder_that_it_can_change(
     (place_ / "slo.yaml").write_bytes(made.POLICY)
     (place_ / "new.csv").write_text(made.rows(999, 1.2))
     store = history.open_store(str(remembered))
-    kept = place_ / ("kept/store" if kind == "linked" else "store")
+    kept = place_ / ("kept/store" if kind in ("linked", "pointed") else "store")
     kept.mkdir(parents=True)
     history.open_store(str(kept)).write(
         {name: data for name, data in store.read(store.names()) if isinstance(data, bytes)}
     )
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    if kind == "linked":  # a folder above the store is a link to what the change holds
+    if kind in ("linked", "pointed"):  # a folder above the store is a link of the change
         (place_ / "cache").symlink_to("kept")
-    added = ["add", "slo.yaml"] if kind == "cached" else ["add", "-A"]
+    added = {"cached": ["add", "slo.yaml"], "pointed": ["add", "slo.yaml", "cache"]}.get(kind, ["add", "-A"])
     for words in (["init", "-q", "."], added, ["commit", "-qm", "x"]):
         subprocess.run(["git", *identity, *words], cwd=place_, check=True, capture_output=True)
-    for name, value in env(tmp_path, PULL, request(who)).items():
+    for name, value in env(tmp_path, QUEUE if who == "queue" else PULL, request(who)).items():
         monkeypatch.setenv(name, value)
-    named = "cache/store" if kind == "linked" else "store"
+    named = "cache/store" if kind in ("linked", "pointed") else "store"
     words = ("check", "new.csv", "--set", "hardware=H100", "--history", named, "--json", "out.json")
     slo_gate(*words, cwd=place_)
     report = json.loads((place_ / "out.json").read_text())
-    read = kind == "cached" and who == "us"
+    read = kind == "cached" and who != "stranger"
     assert (report["baseline"] is not None) is read
     assert any("not read" in note for note in report["notes"]) is not read
