@@ -123,7 +123,11 @@ def history_accept(commit: str, reason: str, store: str | None, debug: bool) -> 
     refuse_request(os.environ, "accepts no session")
     found = store_of(store)
     history = load(found)
-    records = [one for one in _of(commit, found.name, history) if history.why_left_out(one)]
+    records = _of(commit, found.name, history)
+    if others := [history.again[one.id] for one in records if one.id in history.again]:
+        why = f"holds runs of the session of {others[0]}, which is newer and counts"
+        raise UsageError(why, commit, f"accept {others[0]}")
+    records = [one for one in records if history.why_left_out(one)]
     if not records:
         show(f"{found.name}: nothing of {commit} is left out of a baseline")
         return Exit.PASS
@@ -160,8 +164,9 @@ def history_prune(keep: int, store: str | None, debug: bool) -> int:
         counted[record.branch] = counted.get(record.branch, 0) + 1
         if counted[record.branch] > keep:
             old.append(record)
-    gone = {one.id for one in old}
-    lines: list[HistoryLine] = [*old, *(one for one in history.acceptances if gone.issuperset(one.sessions))]
+    gone = {one.id for one in (*old, *history.twice)}
+    lines: list[HistoryLine] = [*old, *history.twice]
+    lines += (one for one in history.acceptances if gone.issuperset(one.sessions))
     found.remove([name_of(one) for one in lines])
     show(f"{found.name}: {_number(len(old))} taken out, {len(history.records) - len(old)} kept")
     return Exit.PASS

@@ -92,9 +92,13 @@ def sessions_of(name: str | None, branch: str | None, last: int | None = None) -
         held = ", ".join(f"{number} of {one}" for one, number in sorted(counted.items()) if number)
         hint = f"it holds {held}" if held else "`slo-gate history add --help` says how sessions get there"
         raise InputError(f"no session{f' of {branch}' if branch else ''} is there", store.name, hint)
-    records = [one for one in history.records if one.branch == branch][-(last or 0) :]
+    records = [one for one in history.records if one.branch == branch and one.id not in history.again]
+    notes = list(history.notes)
+    if again := counted[branch] - len(records):
+        notes.append(f"{again} session{'s' * (again > 1)} left out: runs of a newer session are in it")
+    records = records[-(last or 0) :]
     left_out = {one.id: why for one in records if (why := history.why_left_out(one))}
-    return Held(store.name, branch, records, left_out, history.notes)
+    return Held(store.name, branch, records, left_out, tuple(notes))
 
 
 def _most(counted: Counter[str]) -> str:

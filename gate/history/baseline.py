@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ..model import Counts, RecordedRun, Remembered, Run, SessionRecord
 from ..readers.baseline import saved_run
+from .records import measurements
 
 _UNKNOWN = "does not state its requests"
 
@@ -24,7 +25,7 @@ def _remembered(record: SessionRecord, store: str, left_out: str) -> Remembered:
     return Remembered(
         record.commit[:12],
         tuple(_run(run, counts, record, store) for run, counts in known),
-        frozenset(run.sha256 for run in record.runs),
+        frozenset(measurements(record)),
         record.policy.workload,
         left_out,
     )

@@ -29,6 +29,7 @@ from ..model import (
 )
 from .lines import faults
 
+FIGURES = 4  # different statistics that agree; fewer may by chance, in a tool that rounds them
 _HINT = "give the file that `slo-gate check RESULTS --json FILE` wrote"
 _REGRESSION = "regression."  # what lacks a baseline says nothing of the session's own soundness
 
@@ -130,6 +131,39 @@ def _of_run(run: RunReport) -> Iterator[str]:
 
 
 # ---- what belongs in a baseline -----------------------------------------------------------------
+
+
+class Measured:
+    """What sessions measured, the newest first: judged and recorded again it is no further session.
+
+    A run is known by its file, and by its figures where enough of them differ: files are packed anew.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str | None, ...], str] = {}
+
+    def again(self, record: SessionRecord) -> str:
+        """The commit of the newer session that has a run of this one; empty where it is the first."""
+        policy = record.policy
+        where = record.branch, policy.name, policy.profile
+        marks = [(*where, mark) for mark in measurements(record)]
+        first = next((self._held[mark] for mark in marks if mark in self._held), "")
+        for mark in marks:
+            self._held.setdefault(mark, record.commit[:12])
+        return first
+
+
+def measurements(record: SessionRecord) -> Iterator[str]:
+    """The SHA-256 of each result file, and the figures of each run."""
+    for run in record.runs:
+        yield run.sha256
+        figures = [
+            (name, value)
+            for name, found in sorted(run.metrics.items())
+            for value in (found.p50, found.p90, found.p99, found.mean)
+        ]
+        if len({value for _, value in figures} - {None}) >= FIGURES:
+            yield repr(figures)
 
 
 def why_left_out(record: SessionRecord, accepted: frozenset[str] = frozenset()) -> str:

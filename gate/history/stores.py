@@ -17,8 +17,9 @@ from ..errors import InputError
 from ..model import Acceptance, HistoryLine, SessionRecord
 from .folder import Folder
 from .lines import NAME, decode, encode, name_of
-from .records import why_left_out
+from .records import Measured, why_left_out
 
+AGAIN = "holds a run of the session of"
 _AT_ONCE = 64  # files that are asked for together
 _NAMED = 5  # files that a note names
 
@@ -47,15 +48,24 @@ class History(Struct, frozen=True, dict=True):  # dict: accepted is made once
     records: tuple[SessionRecord, ...]
     acceptances: tuple[Acceptance, ...]
     notes: tuple[str, ...]  # what was not read and why, for people
+    twice: tuple[SessionRecord, ...] = ()  # other records of the same reports
 
     @cached_property
     def accepted(self) -> frozenset[str]:
         """Ids of the records that somebody accepted."""
         return frozenset(id_ for one in self.acceptances for id_ in one.sessions)
 
+    @cached_property
+    def again(self) -> Mapping[str, str]:
+        """Records, by id, of what a newer session measured, and the commit of that session."""
+        measured = Measured()
+        found = {record.id: measured.again(record) for record in reversed(self.records)}
+        return {id_: commit for id_, commit in found.items() if commit}
+
     def why_left_out(self, record: SessionRecord) -> str:
         """Why a session is left out of a baseline; empty where it is in it."""
-        return why_left_out(record, self.accepted)
+        commit = self.again.get(record.id)
+        return why_left_out(record, self.accepted) or (f"{AGAIN} {commit}" if commit else "")
 
 
 def open_store(name: str) -> Store:
@@ -79,9 +89,10 @@ def load(store: Store) -> History:
     records, twice = _once(line for line in lines if isinstance(line, SessionRecord))
     notes = list(reading.notes)
     if twice:
-        notes.append(f"{twice} records are of reports that another record has; each counts once")
+        number = "1 record is of a report" if len(twice) == 1 else f"{len(twice)} records are of reports"
+        notes.append(f"{number} that another record has; each counts once")
     acceptances = tuple(line for line in lines if isinstance(line, Acceptance))
-    return History(records, acceptances, tuple(notes))
+    return History(records, acceptances, tuple(notes), twice)
 
 
 class Reading:
@@ -121,25 +132,29 @@ class Reading:
         What accepts a session is newer than its record, or it is not seen here and the session left out.
         """
         accepted: frozenset[str] = frozenset()
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, ...]] = set()
+        measured = Measured()
         for at in range(0, len(self.names), _AT_ONCE):
             lines = list(self.lines(self.names[at : at + _AT_ONCE]))
             accepted |= {id_ for line in lines if isinstance(line, Acceptance) for id_ in line.sessions}
             records = (line for line in lines if isinstance(line, SessionRecord))
             for record in sorted(records, key=lambda record: (record.time, record.id), reverse=True):
-                if (key := (record.report_sha256, record.commit)) not in seen:
+                if (key := _key(record)) not in seen:
                     seen.add(key)
-                    yield record, why_left_out(record, accepted)
+                    commit = measured.again(record)
+                    yield record, why_left_out(record, accepted) or (f"{AGAIN} {commit}" if commit else "")
 
 
-def _once(records: Iterable[SessionRecord]) -> tuple[tuple[SessionRecord, ...], int]:
-    """Records, of each report and commit the first; and how many others there are."""
-    found: dict[tuple[str, str], SessionRecord] = {}
-    twice = 0
-    for record in records:
-        first = found.setdefault((record.report_sha256, record.commit), record)
-        twice += first is not record
-    return tuple(found.values()), twice
+def _key(record: SessionRecord) -> tuple[str, str, str]:
+    return record.report_sha256, record.commit, record.branch
+
+
+def _once(records: Iterable[SessionRecord]) -> tuple[tuple[SessionRecord, ...], tuple[SessionRecord, ...]]:
+    """Records by time, of each report, commit and branch the newest; and the others."""
+    every = list(records)
+    newest = {_key(record): record for record in every}
+    kept = [record for record in every if newest[_key(record)] is record]
+    return tuple(kept), tuple(record for record in every if newest[_key(record)] is not record)
 
 
 def _some(sentences: Sequence[str], what: str) -> Iterator[str]:
@@ -161,12 +176,12 @@ def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:
     Raises InputError, before anything is written, for a record that says something else of a report than
     the one that is there.
     """
-    held = {(one.report_sha256, one.commit): one for one in load(store).records}
+    held = {_key(one): one for one in load(store).records}
     new: dict[str, bytes] = {}
     there = 0
     for line in lines:
         if isinstance(line, SessionRecord):
-            key = (line.report_sha256, line.commit)
+            key = _key(line)
             if known := held.get(key):
                 _same_facts(line, known, store)
                 there += 1

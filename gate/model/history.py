@@ -115,7 +115,7 @@ class Remembered(Struct, frozen=True, eq=False):
 
     name: str  # for people
     runs: tuple[Run, ...]
-    results: frozenset[str]  # SHA-256 of its result files
+    results: frozenset[str]  # SHA-256 of its result files, and what else tells its runs from others
     workload: Workload | None = None  # that its policy promised; None: not known
     left_out: str = ""  # why it must not be in a baseline
 

@@ -339,11 +339,36 @@ def test_a_formula_in_an_export_is_text(remembered: Path, slo_gate: Process, pla
     assert "\x1b" not in done.stdout
 
 
-def test_pruning_keeps_the_newest_of_each_branch(remembered: Path, slo_gate: Process, place: Path) -> None:
+def test_one_measurement_under_ten_commits_is_one_session(
+    records: tuple[SessionRecord, ...], slo_gate: Process, place: Path
+) -> None:
+    copies = [
+        msgspec.structs.replace(
+            records[0], commit=made.commit(at), report_sha256=f"{at:064x}", time=made.time(at)
+        )
+        for at in range(10)
+    ]
+    history.add(history.open_store(str(place / "kept")), copies)
+    report = compared(str(place / "kept"), slo_gate, place)
+    assert (report["baseline"]["kind"], report["baseline"]["sessions"]) == ("stored (advisory)", 1)
+    newest = made.commit(9)[:12]
+    assert any(note.endswith(f"holds a run of the session of {newest}") for note in report["notes"])
+    done = slo_gate("trend", "kept", "--format", "json", cwd=place)
+    assert json.loads(done.stdout)["sessions"] == 1
+    done = slo_gate("history", "accept", made.commit(0), "--store", "kept", cwd=place)
+    assert (done.returncode, f"accept {newest}" in done.stderr) == (2, True)
+
+
+def test_pruning_keeps_the_newest_of_each_branch(
+    records: tuple[SessionRecord, ...], remembered: Path, slo_gate: Process, place: Path
+) -> None:
     shutil.copytree(remembered, place / "kept")
     store = history.open_store(str(place / "kept"))
     (topic,) = (history.load(store).records[0],)
     history.add(store, [msgspec.structs.replace(topic, branch="topic", commit="e" * 40)])
+    for number in (0, 59):  # what two jobs have added at once is no second session
+        again = history.encode(msgspec.structs.replace(records[number], time="2027-01-01T00:00:00Z"))
+        store.write({history.name_of(history.decode(again)): again})
     done = slo_gate("history", "prune", "--keep", "3", "--store", "kept", cwd=place)
     assert done.stdout == "kept: 57 sessions taken out, 4 kept\n"
     left = [(record.branch, record.commit) for record in history.load(store).records]

@@ -221,6 +221,43 @@ def test_a_session_is_accepted_by_a_line_of_its_own(tmp_path: Path, record: Sess
     assert found.why_left_out(found.records[0]) == ""
 
 
+@pytest.mark.parametrize("copied", ["as it is", "written anew", "packed"])
+def test_what_was_measured_once_is_one_session(copied: str, tmp_path: Path, report: bytes) -> None:
+    """Ten commits, ten reports, ten archives: one measurement, of each branch by itself."""
+    store = history.open_store(str(tmp_path / "store"))
+    for at in range(10):
+        document = json.loads(report)
+        if copied == "packed":  # gzip writes its time into the file
+            for file in document["inputs"]:
+                file["sha256"] = hashlib.sha256(f"{at}{file['sha256']}".encode()).hexdigest()
+        data = report if copied == "as it is" else json.dumps(document, indent=at + 1).encode()
+        for branch in ("main", "next"):
+            record = history.record_of(data, f"{at}" * 40, branch, f"2027-01-{at + 1:02}T08:00:00Z")
+            assert history.add(store, [record]) == (1, 0)
+    found = history.load(store)
+    assert len(found.records) == 20
+    left = {(one.commit[0], one.branch): found.why_left_out(one) for one in found.records}
+    assert {key for key, why in left.items() if not why} == {("9", "main"), ("9", "next")}
+    assert set(left.values()) == {"", "holds a run of the session of 999999999999"}
+    assert {(one.id, why) for one, why in history.Reading(store)} == {
+        (one.id, found.why_left_out(one)) for one in found.records
+    }
+
+
+def test_two_records_of_a_report_are_one_to_every_reader(tmp_path: Path, record: SessionRecord) -> None:
+    """Two jobs that add at once; the newer one is the session: what accepts and what prunes means both."""
+    store = history.open_store(str(tmp_path))
+    later = msgspec.structs.replace(record, time="2027-02-01T00:00:00Z")
+    for one in (record, later):
+        data = history.encode(one)
+        store.write({history.name_of(history.decode(data)): data})
+    found = history.load(store)
+    assert [one.time for one in found.records] == [later.time]
+    assert [one.time for one in found.twice] == [record.time]
+    assert [one.id for one, _ in history.Reading(store)] == [found.records[0].id]
+    assert found.notes == ("1 record is of a report that another record has; each counts once",)
+
+
 # ---- the published schema -------------------------------------------------------------------------
 
 

@@ -35,6 +35,8 @@ def choose_sessions(
             break
         if why := _why_not(session, chosen.runs, policy, allowed, judged, sessions):
             others.setdefault(why, []).append(session.name)
+        elif first := next((one for one in taken if one.results & session.results), None):
+            others.setdefault(f"holds a run of the session of {first.name}", []).append(session.name)
         else:
             taken.append(session)
     notes = list(_left_out(others))
