@@ -240,14 +240,17 @@ def now() -> str:
 
 def utc(text: str, option: str) -> str:
     """A time that somebody wrote, in UTC to the second. Raises UsageError."""
-    from datetime import datetime, timezone
+    from datetime import datetime, timedelta, timezone
 
+    hint = "write it like 2027-01-12T08:00:00Z, or leave it out"
     try:
         stated = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
-        return stated.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        found = stated.astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        hint = "write it like 2027-01-12T08:00:00Z, or leave it out"
         raise UsageError(f'"{text}" is no ISO 8601 time', option, hint) from None
+    if found > datetime.now(timezone.utc) + timedelta(days=1):  # it would stay the newest session for good
+        raise UsageError(f'"{text}" is in the future', option, hint)
+    return f"{found:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def read_report(path: str) -> bytes:

@@ -220,9 +220,8 @@ def _tell(held: str, history: History) -> None:
 
 def _of(commit: str, held: str, history: History) -> list[SessionRecord]:
     begun = commit.lower()
-    found = [
-        one for one in history.records if begun and (one.commit.startswith(begun) or one.id.startswith(begun))
-    ]
+    found = [one for one in history.records if begun and one.commit.startswith(begun)]
+    found = found or [one for one in history.records if begun and one.id.startswith(begun)]
     if not found:
         hint = f"`{shlex.join(('slo-gate', 'history', 'list', '--store', held))}` shows those there are"
         raise UsageError(f'holds no session of "{commit}"', held, hint)

@@ -17,7 +17,17 @@ from typing import Any
 import msgspec
 
 from ..errors import InputError
-from ..model import HISTORY_VERSION, Acceptance, HistoryLine, RecordedRun, SessionRecord
+from ..model import (
+    HISTORY_VERSION,
+    Acceptance,
+    Check,
+    HistoryLine,
+    Level,
+    RecordedObjective,
+    RecordedRun,
+    SessionRecord,
+    Verdict,
+)
 
 MOST_BYTES = 16 << 20  # of a line; a session of 1,000 runs has about 1 MB
 NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{64}\.json")
@@ -129,9 +139,20 @@ def _session_faults(record: SessionRecord) -> Iterator[str]:
     bounds = (value for one in record.objectives for value in (one.bound, one.observed))
     if not _finite(bounds):
         yield "a bound or what was observed is no number"
+    yield from verdict_faults(record.verdict, record.objectives)
     for run in record.runs:
         if fault := next(_run_faults(run), ""):
             yield f"{fault} ({run.input[:80]})"
+
+
+def verdict_faults(verdict: Verdict, objectives: Iterable[Check | RecordedObjective]) -> Iterator[str]:
+    """Where a verdict is not that of its objectives."""
+    fails = (one for one in objectives if one.verdict is Verdict.FAIL and one.level is Level.BLOCK)
+    stopping = [one.id for one in fails if not one.waived]
+    if stopping and verdict is not Verdict.FAIL:
+        yield f"{stopping[0]} fails and the verdict is {verdict.value}"
+    if verdict is Verdict.FAIL and not stopping:
+        yield "the verdict is fail and no blocking objective fails"
 
 
 def _names(record: SessionRecord) -> Iterator[str]:

@@ -27,7 +27,7 @@ from ..model import (
     SessionRecord,
     Verdict,
 )
-from .lines import faults
+from .lines import faults, verdict_faults
 
 FIGURES = 4  # different statistics that agree; fewer may by chance, in a tool that rounds them
 _HINT = "give the file that `slo-gate check RESULTS --json FILE` wrote"
@@ -105,12 +105,7 @@ def _contradictions(report: Report) -> Iterator[str]:
         if run.input not in known:
             yield f"{run.input} is a run and not among the inputs"
         yield from _of_run(run)
-    fails = [one for one in report.checks if one.verdict is Verdict.FAIL and one.level is Level.BLOCK]
-    stopping = [one.id for one in fails if not one.waived]
-    if stopping and report.verdict is not Verdict.FAIL:
-        yield f"{stopping[0]} fails and the verdict is {report.verdict.value}"
-    if report.verdict is Verdict.FAIL and not stopping:
-        yield "the verdict is fail and no blocking objective fails"
+    yield from verdict_faults(report.verdict, report.checks)
     codes = {Verdict.FAIL: {1}, Verdict.INCONCLUSIVE: {0, 4}, Verdict.WARN: {0, 5}, Verdict.PASS: {0}}
     if report.exit_code not in ({0} if report.report_only else codes[report.verdict]):
         yield f"the verdict is {report.verdict.value} and the exit code {report.exit_code}"

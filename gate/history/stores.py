@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from .. import remote
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..model import Acceptance, HistoryLine, SessionRecord
 from .folder import Folder
 from .lines import NAME, decode, encode, name_of
@@ -77,6 +77,9 @@ def open_store(name: str) -> Store:
     plain = remote.shown(name)
     if not remote.is_url(plain):
         return Folder(plain)
+    if plain.startswith(("http://", "https://")):
+        hint = f"a repository is named as git:{plain}#BRANCH"
+        raise UsageError("a web server cannot list its files, so it holds no history", plain, hint)
     from .remote import Objects
 
     return Objects(name)

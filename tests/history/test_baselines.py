@@ -298,9 +298,31 @@ def test_a_store_that_is_a_file_is_unreadable(slo_gate: Process, place: Path) ->
     assert slo_gate("history", "list", "--store", "file", cwd=place).returncode == 3
 
 
-def test_no_secret_of_an_address_is_shown(remembered: Path, slo_gate: Process, place: Path) -> None:
+@pytest.mark.parametrize("store", ["http://127.0.0.1:9/history", "HTTPS://u:p@127.0.0.1:9/h?key=s3cret"])
+def test_a_web_server_is_no_store(store: str, slo_gate: Process, place: Path) -> None:
+    """It cannot list its files: no session found there would be no baseline, and green."""
     (place / "new.csv").write_text(made.rows(999, 1.2))
-    store = "git:https://user:s3cret@127.0.0.1:9/x.git#slo-history"
+    for words in (("check", "new.csv", "--history", store), ("history", "list", "--store", store)):
+        done = slo_gate(*words, cwd=place)
+        assert done.returncode == 2
+        assert "a web server cannot list its files" in done.stderr
+        assert "s3cret" not in done.stderr
+
+
+def test_no_session_is_of_the_future(reports: Path, slo_gate: Process, place: Path) -> None:
+    """It would stay the newest for good, and with --last 1 the only one that is compared with."""
+    said = ("--store", "kept", "--commit", "a" * 40, "--branch", "main")
+    refused = slo_gate("history", "add", str(reports / "r000.json"), *said, "--time", "9999-12-31", cwd=place)
+    assert (refused.returncode, "is in the future" in refused.stderr) == (2, True)
+    assert not (place / "kept").exists()
+    taken = slo_gate("history", "add", str(reports / "r000.json"), *said, "--time", "2020-01-31", cwd=place)
+    assert taken.stdout == "kept: 1 session of aaaaaaaaaaaa (main) added\n"
+
+
+@pytest.mark.parametrize("secret", ["user:s3cret@127.0.0.1:9/x.git", "127.0.0.1:9/x.git?token=a/s3cret"])
+def test_no_secret_of_an_address_is_shown(secret: str, slo_gate: Process, place: Path) -> None:
+    (place / "new.csv").write_text(made.rows(999, 1.2))
+    store = f"git:https://{secret}#slo-history"
     for words in (
         ("check", "new.csv", "--history", store, "--json", "out.json"),
         ("history", "list", "--store", store),
@@ -357,6 +379,18 @@ def test_one_measurement_under_ten_commits_is_one_session(
     assert json.loads(done.stdout)["sessions"] == 1
     done = slo_gate("history", "accept", made.commit(0), "--store", "kept", cwd=place)
     assert (done.returncode, f"accept {newest}" in done.stderr) == (2, True)
+
+
+def test_a_commit_is_meant_before_an_id(
+    records: tuple[SessionRecord, ...], slo_gate: Process, place: Path
+) -> None:
+    """The id of another session begins like the commit: every 4,096th does at three digits."""
+    store = history.open_store(str(place / "kept"))
+    history.add(store, [records[0]])
+    begun = history.load(store).records[0].id[:3]
+    history.add(store, [msgspec.structs.replace(records[1], commit=begun + "7" * 37)])
+    done = slo_gate("history", "show", begun, "--store", "kept", cwd=place)
+    assert done.stdout.startswith(begun + "7" * 37), done.stderr
 
 
 def test_pruning_keeps_the_newest_of_each_branch(

@@ -111,6 +111,8 @@ DAMAGED = {
     "metrics": lambda doc: doc["runs"][0].update(metrics={f"m{n}": {} for n in range(1_000)}),
     "runs": lambda doc: doc.update(runs=doc["runs"][:1] * 10_001),
     "newer": lambda doc: doc.update(schema_version=2),
+    "failed, passed": lambda doc: doc["objectives"][1].update(verdict="fail"),
+    "a failure that nothing failed": lambda doc: doc.update(verdict="fail", exit_code=1),
 }  # fmt: skip
 
 
