@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from gate import engine, readers
-from gate.engine.messages import Task
+from gate.engine.messages import Task, receive, send
 from gate.engine.processes import Worker
+from gate.engine.worker import serve
 from gate.errors import InputError
 from gate.readers.source import Source
 from tests.conftest import FIXTURES, ROOT, Process
@@ -77,6 +79,50 @@ def test_a_broken_file_among_many_is_named_and_nothing_passes(tmp_path: Path, sl
     assert several.returncode == one.returncode == 3
     assert "run3.jsonl" in several.stderr
     assert several.stderr == one.stderr
+
+
+def through_pipes(sources: Sequence[Source], tool: str | None) -> Mapping[Source, readers.Look]:
+    """What processes find out of files, by way of their pipes, without the time that they take to start."""
+    questions, answers = io.BytesIO(), io.BytesIO()
+    for source in sources:
+        assert source.path is not None
+        send(questions, Task(source.path, source.name, False, None, {}, tool, len(sources) > 1))
+    questions.seek(0)
+    serve(questions, answers)
+    answers.seek(0)
+    found = {}
+    for source, answer in [(source, receive(answers)) for source in sources]:
+        if answer.look is not None:
+            source.learn(answer.known)
+            found[source] = answer.look
+    return found
+
+
+CUT, MORE = '{"records": [{"ttft_s": 0.5, "e2e_s": 1.2}, {"tt', '{"ttft_s": 0.5} and more'
+
+
+@pytest.mark.parametrize("content", [CUT, MORE], ids=["cut short", "text behind it"])
+@pytest.mark.parametrize("tool", [reader.NAME for reader in readers.READERS])
+def test_broken_json_with_a_forced_reader_is_the_same_error(tool: str, content: str, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"run{number}.json").write_text(content + " " * number)
+
+    def error(elsewhere: readers.Elsewhere | None) -> object:
+        with pytest.raises(InputError) as refused:
+            readers.read([str(tmp_path)], tool=tool, elsewhere=elsewhere)
+        return refused.value.message, refused.value.where, refused.value.hint
+
+    assert error(through_pipes) == error(None)
+
+
+def test_broken_json_with_a_forced_reader_is_unreadable_input(tmp_path: Path, slo_gate: Process) -> None:
+    (tmp_path / "slo.yaml").write_text(POLICY)
+    (tmp_path / "brk").mkdir()
+    for number in range(3):
+        (tmp_path / f"brk/run{number}.json").write_text(CUT + " " * number)
+    done = slo_gate("check", "brk", "-p", "slo.yaml", "--tool", "aiperf", "--jobs", "2")
+    assert done.returncode == 3
+    assert "the JSON ends in the middle" in done.stderr
 
 
 def test_a_file_of_a_process_that_was_killed_is_named(tmp_path: Path, worker: Worker) -> None:

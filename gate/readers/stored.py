@@ -30,7 +30,9 @@ _UNPACKED_MAX = 4 << 30  # a small .gz must not be able to fill the memory
 _PIECE = 16 << 20
 PACKED = (".gz", ".zst")  # endings of names
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how such files begin
-_FACTS = frozenset(("_seen", "sha256", "content_sha256", "size", "length", "shape", "keys", "places"))
+_FACTS = frozenset(
+    ("_seen", "sha256", "content_sha256", "size", "length", "shape", "_fault", "keys", "places")
+)
 KEPT = 64 << 20  # bytes of the files of a set that stay in memory until they are asked for again
 _CONTENT = frozenset(("_stored", "_hasher", "data", "head", "_first"))  # what holds it, or is made of it
 _BOM = b"\xef\xbb\xbf"
