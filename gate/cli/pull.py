@@ -32,7 +32,7 @@ Exit codes:
 
 
 @click.command(name="pull", epilog=_EXITS)
-@click.argument("urls", nargs=-1, metavar="URL...", type=named)
+@click.argument("urls", nargs=-1, metavar="URL...")
 @click.option("-o", "--output", default="-", type=named, metavar="FILE", help="Write there. Default: stdout.")
 @click.option(
     "--match", default="", metavar="SELECTOR", help="Narrow a server's series: '{pod=~\"canary-.*\"}'."
@@ -148,7 +148,7 @@ def _seconds(text: str, option: str) -> float:
 
 
 def _time(text: str, option: str) -> float:
-    """ISO 8601, UTC where no zone is said, or s since 1970."""
+    """ISO 8601, UTC where no zone is said, or s since 1970; as `history add --time` takes it."""
     if re.fullmatch(r"[0-9]{9,10}(\.[0-9]+)?", text):
         return float(text)
     try:

@@ -37,7 +37,7 @@ class Pulled(Struct, frozen=True):
     """What the servers said, and what a person should know of it."""
 
     answers: tuple[Answer, ...]
-    about: Mapping[str, str | float]  # where from, in what span; no secret
+    about: Mapping[str, str | float | list[float]]  # where from, in what span; no secret
     notes: tuple[str, ...] = ()
 
     @property

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +211,8 @@ def test_a_server_that_stumbles_is_asked_again(pull: Pull, httpserver: HTTPServe
 
 
 def test_a_server_that_is_slow_or_away_is_exit_3(pull: Pull, httpserver: HTTPServer) -> None:
-    from time import sleep
-
     def late(_: Request) -> Response:
-        sleep(1)
+        time.sleep(1)
         return Response(answer(*engine()))
 
     httpserver.expect_request(QUERY).respond_with_handler(late)
@@ -293,23 +292,42 @@ def test_what_cannot_be_asked_is_exit_2(words: list[str], why: str, pull: Pull) 
 
 
 def test_pages_are_looked_at_again_and_again(pull: Pull, httpserver: HTTPServer, tmp_path: Path) -> None:
-    for path in ("/a/metrics", "/b/metrics"):
+    """Two pages of one port are two processes, also where both say that they are one instance."""
+    for path, times in (("/a/metrics", 1), ("/b/metrics", 2)):
         for look in (1, 2, 3):
-            text = PAGE % (9 * look, 10 * look, 10 * look)
+            text = (PAGE % (9 * look * times, 10 * look * times, 10 * look * times)).replace(
+                "{", '{instance="i",'
+            )
             httpserver.expect_oneshot_request(path).respond_with_data(text, content_type="text/plain")
     urls = [httpserver.url_for(path) for path in ("/a/metrics", "/b/metrics")]
-    done = pull(urls[0], "--every", "0.2s", "--for", "0.4s", "-o", "w.json")
+    done = pull(*urls, "--every", "0.5s", "--for", "1s", "-o", "w.json")
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "w.json").read_bytes())
     values = {
-        one["metric"]["le"]: [value for _, value in one["values"]]
+        (one["metric"]["instance"].partition("/")[2], one["metric"]["le"]): [
+            text for _, text in one["values"]
+        ]
         for one in document["data"]["result"]
         if "le" in one["metric"]
     }
-    assert values == {"2": ["9.0", "18.0", "27.0"], "inf": ["10.0", "20.0", "30.0"]}
-    assert {one["metric"]["instance"] for one in document["data"]["result"]} == {
-        f"127.0.0.1:{httpserver.port}"
-    } or {f"localhost:{httpserver.port}"}
+    assert values == {
+        ("a/metrics", "2.0"): ["9.0", "18.0", "27.0"],
+        ("a/metrics", "inf"): ["10.0", "20.0", "30.0"],
+        ("b/metrics", "2.0"): ["18.0", "36.0", "54.0"],
+        ("b/metrics", "inf"): ["20.0", "40.0", "60.0"],
+    }
+
+
+def test_a_page_that_answers_late_does_not_make_the_window_short(pull: Pull, httpserver: HTTPServer) -> None:
+    """A second of waiting, looks half a second apart: requests a second would be twice what they are."""
+
+    def late(_: Request) -> Response:
+        time.sleep(1)
+        return Response(PAGE % (1, 2, 2), content_type="text/plain")
+
+    httpserver.expect_request("/metrics").respond_with_handler(late)
+    done = pull(httpserver.url_for("/metrics"), "--every", "0.5s", "--for", "0.5s")
+    assert (done.returncode, "s late, which is too late" in done.stderr) == (3, True), done.stderr
 
 
 def test_a_page_that_is_away_at_one_look_is_said(pull: Pull, httpserver: HTTPServer) -> None:
@@ -320,7 +338,7 @@ def test_a_page_that_is_away_at_one_look_is_said(pull: Pull, httpserver: HTTPSer
     httpserver.expect_ordered_request("/metrics").respond_with_data(
         PAGE % (3, 4, 4), content_type="text/plain"
     )
-    done = pull(httpserver.url_for("/metrics"), "--every", "0.2s", "--for", "0.4s")
+    done = pull(httpserver.url_for("/metrics"), "--every", "0.5s", "--for", "1s")
     assert done.returncode == 0
     assert "answers HTTP 404" in done.stderr
     assert [len(one["values"]) for one in json.loads(done.stdout)["data"]["result"]] == [2, 2, 2]
@@ -329,5 +347,5 @@ def test_a_page_that_is_away_at_one_look_is_said(pull: Pull, httpserver: HTTPSer
 @pytest.mark.parametrize("body", ["<html></html>", "", "{}", "# TYPE up gauge\nup 1\n", "\x00" * 64])
 def test_a_page_that_is_none_is_exit_3(body: str, pull: Pull, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/metrics").respond_with_data(body, content_type="text/plain")
-    done = pull(httpserver.url_for("/metrics"), "--every", "0.1s", "--for", "0.1s")
+    done = pull(httpserver.url_for("/metrics"), "--every", "0.5s", "--for", "0.5s")
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
