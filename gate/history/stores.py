@@ -177,7 +177,7 @@ def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:
     """Keep lines that are not there yet; how many were new, and how many were there.
 
     Raises InputError, before anything is written, for a record that says something else of a report than
-    the one that is there.
+    the one that is there, or has a tag more.
     """
     held = {_key(one): one for one in load(store).records}
     new: dict[str, bytes] = {}
@@ -197,6 +197,11 @@ def add(store: Store, lines: Iterable[HistoryLine]) -> tuple[int, int]:
 
 
 def _same_facts(record: SessionRecord, known: SessionRecord, store: Store) -> None:
+    if new := sorted({*record.tags} - {*known.tags}):
+        why = f"is there already without the tag {', '.join(new)}, and no record is changed"
+        raise InputError(
+            why, f"{store.name}/{known.id[:12]}", "leave out --tag; a tag is given when a report is added"
+        )
     facts = ("verdict", "exit_code", "policy", "objectives", "runs")
     if other := [name for name in facts if getattr(record, name) != getattr(known, name)]:
         raise InputError(

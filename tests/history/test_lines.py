@@ -174,6 +174,15 @@ def test_what_is_added_twice_is_there_once(tmp_path: Path, record: SessionRecord
     assert [msgspec.structs.replace(one, id="") for one in history.load(store).records] == [record]
 
 
+def test_a_tag_that_comes_too_late_is_not_lost_in_silence(tmp_path: Path, record: SessionRecord) -> None:
+    store = history.open_store(str(tmp_path))
+    assert history.add(store, [record]) == (1, 0)
+    assert history.add(store, [msgspec.structs.replace(record, tags=())]) == (0, 1)
+    with pytest.raises(InputError, match=r"without the tag v1\.3"):
+        history.add(store, [msgspec.structs.replace(record, tags=("v1.2", "v1.3"))])
+    assert [one.tags for one in history.load(store).records] == [("v1.2",)]
+
+
 def test_another_account_of_the_same_report_is_refused(tmp_path: Path, record: SessionRecord) -> None:
     store = history.open_store(str(tmp_path))
     first = record.runs[0]
