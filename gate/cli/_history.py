@@ -30,6 +30,12 @@ history_options = together(  # read by `history_baseline`
 )
 _STORE = "The store: a folder, git:BRANCH, or a URL such as s3://bucket/path. Default: that of the policy."
 store_option = click.option("--store", type=named, metavar="STORE", help=_STORE)
+_TARGETS = (
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
+    "CHANGE_TARGET",
+    "SYSTEM_PULLREQUEST_TARGETBRANCH",
+    "BUILDKITE_PULL_REQUEST_BASE_BRANCH",
+)
 _SHA = re.compile("[0-9a-f]{7,64}")
 
 
@@ -142,11 +148,12 @@ class Place(NamedTuple):
 
 def place(commit: str | None, branch: str | None, env: Mapping[str, str]) -> Place:
     """As stated, else as the CI system says, else as git says. Raises UsageError where nobody knows."""
-    if branch and is_request(env) and ((known := _of_ci(env)) is None or branch != known.branch):
+    own = _of_ci(env)
+    if branch and is_request(env) and (branch != own.branch if own else branch in _targets(env)):
         why = f"a pull request does not write the history of {branch}, only that of its own branch"
         raise UsageError(why, "--branch", "leave out --branch, or add it on a push")
     if not commit or not branch:
-        known = _of_ci(env) or _of_git()
+        known = own or _of_git()
         commit, branch = commit or known.commit, branch or known.branch
     commit = commit.lower()
     if not _SHA.fullmatch(commit):
@@ -162,7 +169,12 @@ def is_request(env: Mapping[str, str]) -> bool:
     """Whether a change is judged that its base branch has not taken yet, also in a merge queue."""
     if env.get("GITHUB_EVENT_NAME", "").startswith(("pull_request", "merge_group")):
         return True
-    return bool(env.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
+    return any(_targets(env))
+
+
+def _targets(env: Mapping[str, str]) -> list[str]:
+    """The branch that GitLab, Jenkins, Azure Pipelines or Buildkite measures a change for."""
+    return [env[name].removeprefix("refs/heads/") for name in _TARGETS if env.get(name)]
 
 
 def refuse_request(env: Mapping[str, str], what: str) -> None:
@@ -195,8 +207,18 @@ def is_fork(env: Mapping[str, str]) -> bool:
         event = event_of(env, "--store")
         head, base = (text_of(event, "pull_request", end, "repo", "full_name") for end in ("head", "base"))
         return not head or head != base
+    if env.get("CHANGE_FORK") or env.get("SYSTEM_PULLREQUEST_ISFORK", "").lower() == "true":
+        return True
+    if theirs := env.get(
+        "BUILDKITE_PULL_REQUEST_REPO"
+    ):  # git://host/OWNER/NAME.git, and git@host:OWNER/NAME.git
+        return _owned(theirs) != _owned(env.get("BUILDKITE_REPO", ""))
     source = env.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID")
     return source is not None and source != env.get("CI_MERGE_REQUEST_PROJECT_ID")
+
+
+def _owned(url: str) -> list[str]:
+    return re.split("[:/]", url.removesuffix(".git"))[-2:]
 
 
 def why_not_written(env: Mapping[str, str]) -> str:

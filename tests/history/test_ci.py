@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gate import history
-from gate.cli._history import place, why_not_written
+from gate.cli._history import is_fork, is_request, place, why_not_written
 from gate.errors import UsageError
 from tests.conftest import Process
 from tests.history import sessions as made
@@ -135,6 +135,41 @@ def test_a_request_changes_nothing_that_it_is_judged_by(
     assert done.returncode == 2
     assert "a pull request " in done.stderr
     assert sorted(path.name for path in (tmp_path / "store").iterdir()) == before
+
+
+OTHERS = {
+    "jenkins": ({"CHANGE_TARGET": "main"}, False),
+    "jenkins fork": ({"CHANGE_TARGET": "main", "CHANGE_FORK": "stranger"}, True),
+    "azure": (
+        {"SYSTEM_PULLREQUEST_TARGETBRANCH": "refs/heads/main", "SYSTEM_PULLREQUEST_ISFORK": "False"}, False,
+    ),
+    "azure fork": (
+        {"SYSTEM_PULLREQUEST_TARGETBRANCH": "refs/heads/main", "SYSTEM_PULLREQUEST_ISFORK": "True"}, True,
+    ),
+    "buildkite": (
+        {
+            "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main", "BUILDKITE_REPO": "git@github.com:us/repo.git",
+            "BUILDKITE_PULL_REQUEST_REPO": "git://github.com/us/repo.git",
+        },
+        False,
+    ),
+    "buildkite fork": (
+        {
+            "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main", "BUILDKITE_REPO": "git@github.com:us/repo.git",
+            "BUILDKITE_PULL_REQUEST_REPO": "git://github.com/stranger/repo.git",
+        },
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "fork"), OTHERS.values(), ids=OTHERS.keys())
+def test_other_ci_systems_have_requests_and_forks_too(known: dict[str, str], fork: bool) -> None:
+    assert is_request(known)
+    assert is_fork(known) is fork
+    with pytest.raises(UsageError, match="does not write the history of main"):
+        place(SHA, "main", known)
+    assert place(SHA, "change", known).branch == "change"
 
 
 @pytest.mark.parametrize("who", ["us", "stranger", "queue"])
