@@ -37,6 +37,7 @@ def _decoder() -> msgspec.json.Decoder[Any]:
     """Of a run's facts: all of a Run but its rows and its file."""
     more: list[tuple[str, Any]] = [
         ("recorded", tuple[str, ...]),  # columns that the tool records, also where all their cells are empty
+        ("marks", dict[str, int]),  # how many rows have each
         ("order", str),
         ("runs", int),  # in the whole table
         ("version", str),  # of slo-gate
@@ -67,9 +68,13 @@ def _text_of(run: Run, rows: Requests, runs: int, version: str) -> str:
     facts = {name: value for name, value in asdict(run).items() if name not in _NOT_FACTS}
     recorded = [name for name in _FLOATS if getattr(rows, name) is not None]
     recorded += ["gaps"] * (rows.gaps is not None) + ["rows"] * (rows.rows is not None)
-    recorded += [f"doubted {of}" for of in rows.doubted]
-    whole = {**facts, "recorded": recorded, "order": rows.order, "runs": runs, "version": version}
-    return msgspec.json.encode({**whole, "stated": sorted(run.stated)}).decode()
+    marks = {of: int(column.sum()) for of, column in _marks(rows).items()}
+    whole = {**facts, "recorded": recorded, "marks": marks, "order": rows.order, "runs": runs}
+    return msgspec.json.encode({**whole, "version": version, "stated": sorted(run.stated)}).decode()
+
+
+def _marks(rows: Requests) -> dict[str, Bools]:
+    return {**rows.doubted, **({_TOKENLESS: rows.tokenless} if rows.tokenless is not None else {})}
 
 
 def _table(number: int, run: Run, rows: Requests, facts: str) -> dict[str, Column]:
@@ -92,8 +97,7 @@ def _table(number: int, run: Run, rows: Requests, facts: str) -> dict[str, Colum
     if run.load is not None and run.load.request_rate is not None:
         table["request_rate"] = np.full(size, run.load.request_rate)
     table |= {name: _same(getattr(run, name), size) for name in _TEXTS if getattr(run, name)}
-    marks = {**rows.doubted, **({_TOKENLESS: rows.tokenless} if rows.tokenless is not None else {})}
-    if marks:
+    if marks := _marks(rows):
         words = (" ".join(of for of in marks if marks[of][row]) for row in range(size))
         table[MARKS] = np.fromiter(words, object, size)
     return {**table, FACTS: _same(facts, size)}
@@ -144,8 +148,8 @@ def _facts(part: Mapping[str, Column], run: str) -> Any:
 def _run(part: Mapping[str, Column], facts: Any, run: str, *, gaps: bool) -> Run:
     size, place = len(part["run"]), part[PLACE]
     recorded = frozenset(facts.recorded)
-    marks = part.get(MARKS, np.full(size, "", object)).tolist()
-    doubted = [name.partition(" ")[2] for name in facts.recorded if name.startswith("doubted ")]
+    words = [mark.split() for mark in part.get(MARKS, np.full(size, "", object)).tolist()]
+    marks = {of: np.array([of in found for found in words], np.bool_) for of in facts.marks}
     status = np.where(part["error"] != "", Status.FAILED, Status.COMPLETED).astype(np.uint8)
     for name, code in (("cancelled", Status.CANCELLED), ("warmup", Status.WARMUP)):
         if name in part:
@@ -157,13 +161,17 @@ def _run(part: Mapping[str, Column], facts: Any, run: str, *, gaps: bool) -> Run
         gaps=_gaps(part, size) if gaps and "gaps" in recorded else None,
         ids=tuple(part["request_id"].tolist()) if "request_id" in part else None,
         rows=place.astype(np.int64) if "rows" in recorded else None,
-        doubted={of: _marked(marks, of) for of in doubted},
-        tokenless=_marked(marks, _TOKENLESS) if any(_TOKENLESS in mark.split() for mark in marks) else None,
+        doubted={of: column for of, column in marks.items() if of != _TOKENLESS},
+        tokenless=marks.get(_TOKENLESS),
     )
     whole = "rows" in recorded or np.array_equal(place, np.arange(size))
     if not whole or len(set(place.tolist())) != size or rows.counts != facts.counts:
         expected = sum((facts.counts.attempted, facts.counts.cancelled, facts.counts.warmup))
         raise ValueError(f"run {run} has {size:,} rows, not the {expected:,} that were exported: {_AGAIN}")
+    for of, column in marks.items():
+        if column.sum() != facts.marks[of]:
+            why = f'marks {column.sum():,} rows "{of}" in its column {MARKS}, not the {facts.marks[of]:,}'
+            raise ValueError(f"run {run} {why} that were exported: {_AGAIN}")
     values = {one.name: getattr(facts, one.name) for one in fields(Run) if one.name not in _NOT_FACTS}
     return Run(input="", sha256="", evidence=rows, **values)
 
@@ -182,7 +190,3 @@ def _gaps(part: Mapping[str, Column], size: int) -> Gaps | None:
     lists = [np.empty(0) if each is None else each for each in part["itl_s"].tolist()]
     offsets = np.cumsum([0, *map(len, lists)])
     return Gaps(np.concatenate([np.empty(0), *lists]), offsets.astype(np.int64))
-
-
-def _marked(marks: Sequence[str], of: str) -> Bools:
-    return np.array([of in mark.split() for mark in marks], np.bool_)

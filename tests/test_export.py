@@ -137,14 +137,22 @@ LESS: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
     "an error": lambda rows: [{**row, "error": None} for row in rows],
     "a fact": lambda rows: [{**rows[0], "slo_gate": "{}"}, *rows[1:]],
     "half a fact": lambda rows: [{**rows[0], "slo_gate": rows[0]["slo_gate"][:99]}, *rows[1:]],
+    "the marks": without("slo_gate_marks"),
+    "a mark": lambda rows: [{**row, "slo_gate_marks": ""} if row is marked(rows)[0] else row for row in rows],
 }
+
+
+def marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row.get("slo_gate_marks")]
 
 
 @pytest.mark.parametrize("less", LESS)
 def test_an_export_with_something_taken_away_is_none(exported: Callable[..., Path], less: str) -> None:
-    table = exported(FIXTURES / "aiperf/failures", FIXTURES / "aiperf/typical")
+    table = exported(FIXTURES / "aiperf/failures", FIXTURES / "sglang/requested_length")
     rows = lines(table)
     assert {row["run"] for row in rows} == {"0", "1"}
+    assert any("error" in row for row in rows)
+    assert marked(rows)
     with pytest.raises(InputError) as refused:
         report([save(table, LESS[less](rows))], POLICY)
     assert "export the results again" in str(refused.value)
