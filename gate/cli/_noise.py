@@ -68,7 +68,7 @@ def _load(load: NoiseLoad) -> Iterator[str]:
     left = f", {load.left_out} left out" if load.left_out else ""
     judged = "" if load.judged else " (not judged)"
     yield f"{load.policy}: {facts}, {load.tool}"
-    yield f"  {load.load}{judged}: {load.sessions} accepted sessions{left}"
+    yield f"  {load.load}{judged}: {load.sessions} accepted session{'s' * (load.sessions != 1)}{left}"
 
     def percent(value: float | None) -> str:
         return "-" if value is None else shown(float(f"{value:.3g}"), SHARE)

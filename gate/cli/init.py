@@ -234,9 +234,9 @@ def _from_history(answers: Answers, store: str) -> Answers:
     found = noise(held.records, held.store, held.branch, held.left_out)
     if not found.regression:
         why = "no rule of growth follows from these sessions: too few were accepted"
-        hint = f"see what is left out: `{shlex.join(['slo-gate', 'history', 'list', '--store', store])}`"
-        raise UsageError(why, store, hint)
-    return replace(answers, regression=found.regression, store=(store, held.branch))
+        hint = f"see what is left out: `{shlex.join(['slo-gate', 'history', 'list', '--store', held.store])}`"
+        raise UsageError(why, held.store, hint)
+    return replace(answers, regression=found.regression, store=(held.store, held.branch))
 
 
 def _text(answers: Answers, path: str) -> str:

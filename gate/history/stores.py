@@ -20,6 +20,7 @@ from .lines import NAME, decode, encode, name_of
 from .records import Measured, why_left_out
 
 AGAIN = "holds a run of the session of"
+_SECOND = len("20270112T080000Z")
 _AT_ONCE = 64  # files that are asked for together
 _NAMED = 5  # files that a note names
 
@@ -137,8 +138,12 @@ class Reading:
         accepted: frozenset[str] = frozenset()
         seen: set[tuple[str, ...]] = set()
         measured = Measured()
-        for at in range(0, len(self.names), _AT_ONCE):
-            lines = list(self.lines(self.names[at : at + _AT_ONCE]))
+        end = 0
+        while end < len(self.names):
+            at, end = end, end + _AT_ONCE
+            while end < len(self.names) and self.names[end][:_SECOND] == self.names[end - 1][:_SECOND]:
+                end += 1  # what accepts a session may be of the same second
+            lines = list(self.lines(self.names[at:end]))
             accepted |= {id_ for line in lines if isinstance(line, Acceptance) for id_ in line.sessions}
             records = (line for line in lines if isinstance(line, SessionRecord))
             for record in sorted(records, key=lambda record: (record.time, record.id), reverse=True):

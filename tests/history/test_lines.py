@@ -255,6 +255,32 @@ def test_what_was_measured_once_is_one_session(copied: str, tmp_path: Path, repo
     }
 
 
+@pytest.mark.parametrize("before", [62, 63, 64])
+def test_what_is_accepted_in_its_own_second_is_accepted_to_every_reader(
+    before: int, tmp_path: Path, record: SessionRecord
+) -> None:
+    """Names of one second are in the order of their digests: eight reasons, some before and some after."""
+    store = history.open_store(str(tmp_path))
+    run = msgspec.structs.replace(next(run for run in record.runs if run.at_target), metrics={})
+    lost = msgspec.structs.replace(run, counts=Counts(10, 8, 2, 0, 0))
+    newer = [
+        msgspec.structs.replace(
+            record, report_sha256=f"{at:064x}", runs=(msgspec.structs.replace(run, sha256=f"{at:064x}"),)
+        )
+        for at in range(before)
+    ]
+    failed = msgspec.structs.replace(record, time="2027-01-01T00:00:00Z", commit="f" * 40, runs=(lost,))
+    history.add(store, [*newer, failed])
+    (found,) = (one for one, why in history.Reading(store) if why)
+    for reason in "abcdefgh":
+        accepted = Acceptance(
+            schema_version=1, time=found.time, commit=found.commit, sessions=(found.id,), reason=reason
+        )
+        history.add(store, [accepted])
+        assert [why for _, why in history.Reading(store)] == [""] * (before + 1)
+        store.remove([history.name_of(one) for one in history.load(store).acceptances])
+
+
 def test_two_records_of_a_report_are_one_to_every_reader(tmp_path: Path, record: SessionRecord) -> None:
     """Two jobs that add at once; the newer one is the session: what accepts and what prunes means both."""
     store = history.open_store(str(tmp_path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,21 @@ def test_init_writes_it(store: str, tmp_path: Path, slo_gate: Process) -> None:
     expected = noise(made.sessions(30, step=0.0), store, "main", {}).loads[0].figures
     rules = {one.id: one.bound for one in written.objectives if one.kind is Kind.REGRESSION}
     assert rules == {f"regression.{one.id}": one.max for one in expected}
+
+
+def test_init_writes_no_secret_of_an_address(tmp_path: Path, slo_gate: Process) -> None:
+    """It goes into a file that is committed."""
+    subprocess.run(["git", "init", "-q", "--bare", "hub.git"], cwd=tmp_path, check=True)
+    history.add(history.open_store(f"git:{tmp_path / 'hub.git'}#h"), made.sessions(12, step=0.0))
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    instead = ("config", f"url.{tmp_path / 'hub.git'}.insteadOf", "https://user:s3cret@example.org/x.git")
+    subprocess.run(["git", *instead], cwd=tmp_path, check=True)
+    named = "git:https://user:s3cret@example.org/x.git#h"
+    done = slo_gate("init", "--for", "chat", "--concurrency", "16", "--from-history", named, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "slo.yaml").read_text()
+    assert 'history: {store: "git:https://example.org/x.git#h", base_branch: "main"}' in text
+    assert "s3cret" not in text + done.stdout + done.stderr
 
 
 def test_init_of_a_store_without_accepted_sessions_is_an_error(tmp_path: Path, slo_gate: Process) -> None:
