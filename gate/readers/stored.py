@@ -254,11 +254,12 @@ class Stored:
         """The file of that name in the same folder, if there is one."""
         if self.path is None:
             return None
-        path = self.path.with_name(name)
+        path, head = self.path.with_name(name), self.name.rpartition("/")[0]
+        named = f"{head}/{name}" if "://" in self.name else str(Path(self.name).with_name(name))
         try:
-            return type(self)(path, disk.shown(path)) if disk.is_file(path) else None
+            return type(self)(path, named) if disk.is_file(path) else None
         except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", disk.shown(path)) from None
+            raise InputError(f"cannot be read: {error.strerror}", named) from None
 
     def too_large(self) -> InputError:
         """What a MemoryError says to people. Raised behind its handler, where what was held is free."""
