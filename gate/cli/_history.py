@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..model import Baseline, Policy, Run
 
 LAST, BRANCH = 30, "main"
+HOW_ADDED = "`slo-gate history add --help` says how sessions get there"
 _HISTORY = "Compare with the sessions that this store remembers: a folder, git:BRANCH, or a URL."
 _BASE = "Branch whose sessions are the baseline.  [default: main]"
 _LAST = "At most so many of them, the newest.  [default: 30]"

@@ -25,7 +25,10 @@ _RUNS = "Runs that a pull request measures.  [default: 5]"
 @click.option("--json", "json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(store: str | None, branch: str | None, runs: int | None, json: bool, debug: bool) -> int:
-    """Show how much accepted sessions vary, the growth that can be shown, and the rules that follow."""
+    """Show how much sessions vary, and the rules that follow.
+
+    Of those that a baseline may hold: the growth that can be shown, and the `regression` of a policy.
+    """
     from ..advise.noise import RUNS, noise
     from .trend import sessions_of
 
@@ -57,7 +60,7 @@ def _text(found: Noise) -> Iterator[str]:
         yield ""
         yield from found.regression.splitlines()
     else:
-        yield "No rule follows: two accepted sessions of two runs or more are the least."
+        yield "No rule follows: two sessions of two runs or more are the least."
     yield from (f"- {note}" for note in found.notes)
 
 
@@ -68,7 +71,11 @@ def _load(load: NoiseLoad) -> Iterator[str]:
     left = f", {load.left_out} left out" if load.left_out else ""
     judged = "" if load.judged else " (not judged)"
     yield f"{load.policy}: {facts}, {load.tool}"
-    yield f"  {load.load}{judged}: {load.sessions} accepted session{'s' * (load.sessions != 1)}{left}"
+    number = f"{load.sessions} session{'s' * (load.sessions != 1)} fit for a baseline"
+    yield f"  {load.load}{judged}: {number}{left}"
+    if not load.figures:
+        yield "  nothing to compare: two sessions of two runs or more are the least"
+        return
 
     def percent(value: float | None) -> str:
         return "-" if value is None else shown(float(f"{value:.3g}"), SHARE)

@@ -11,10 +11,20 @@ import click
 
 from ..errors import Exit, UsageError
 from ._groups import Helpful
-from ._history import now, place, read_report, refuse_request, store_of, store_option, utc, why_not_written
+from ._history import (
+    HOW_ADDED,
+    now,
+    place,
+    read_report,
+    refuse_request,
+    store_of,
+    store_option,
+    utc,
+    why_not_written,
+)
 from ._lines import show, tell
 from ._noise import command as noise
-from ._shared import aligned, as_json, named
+from ._shared import aligned, as_json, columns, named
 
 if TYPE_CHECKING:
     from ..history import History
@@ -46,7 +56,10 @@ _WHEN = "When it was measured, ISO 8601. Default: now."
 @click.option("--auto", is_flag=True, help=_AUTO)
 @_DEBUG
 def history_add(reports: Sequence[str], **options: Any) -> int:
-    """Add sessions: REPORTS that `slo-gate check RESULTS --json FILE` wrote."""
+    """Add sessions: reports of `check --json`.
+
+    REPORTS are files that `slo-gate check RESULTS --json FILE` wrote.
+    """
     from ..history import add, record_of
 
     if options["auto"] and (why := why_not_written(os.environ)):
@@ -82,7 +95,7 @@ def history_list(store: str | None, branch: str | None, last: int | None, json: 
         return Exit.PASS
     _tell(held, history)
     if not records:
-        show(f"{held}: no session{f' of {branch}' if branch else ''}")
+        show(f"{held}: no session{f' of {branch}' if branch else ''}; {HOW_ADDED}")
         return Exit.PASS
     show(*_table(records, history))
     left = sum(bool(history.why_left_out(one)) for one in records)
@@ -94,10 +107,13 @@ def history_list(store: str | None, branch: str | None, last: int | None, json: 
 @click.argument("commit")
 @store_option
 @_JSON
+@click.option("-v", "--verbose", is_flag=True, help="Show every line.")
 @_DEBUG
-def history_show(commit: str, store: str | None, json: bool, debug: bool) -> int:
+def history_show(commit: str, store: str | None, json: bool, verbose: bool, debug: bool) -> int:
     """Show the sessions of COMMIT, or the one whose id begins like that."""
     from msgspec import to_builtins
+
+    from ..emit.layout import capped
 
     held, history = _loaded(store)
     records = _of(commit, held, history)
@@ -105,8 +121,8 @@ def history_show(commit: str, store: str | None, json: bool, debug: bool) -> int
         click.echo(as_json({"sessions": [_plain(to_builtins(one)) for one in records]}))
         return Exit.PASS
     _tell(held, history)
-    for number, record in enumerate(records):
-        show(*([""] if number else []), *_shown(record, history))
+    lines = [line for record in records for line in ("", *_shown(record, history))][1:]
+    show(*(lines if verbose else capped(lines, columns())))
     return Exit.PASS
 
 
@@ -116,7 +132,7 @@ def history_show(commit: str, store: str | None, json: bool, debug: bool) -> int
 @store_option
 @_DEBUG
 def history_accept(commit: str, reason: str, store: str | None, debug: bool) -> int:
-    """Take the sessions of COMMIT into the baseline that are left out of it."""
+    """Take the sessions of COMMIT that are left out into the baseline."""
     from ..history import add, load
     from ..model import HISTORY_VERSION, Acceptance
 
@@ -223,7 +239,8 @@ def _of(commit: str, held: str, history: History) -> list[SessionRecord]:
     found = [one for one in history.records if begun and one.commit.startswith(begun)]
     found = found or [one for one in history.records if begun and one.id.startswith(begun)]
     if not found:
-        hint = f"`{shlex.join(('slo-gate', 'history', 'list', '--store', held))}` shows those there are"
+        listed = f"`{shlex.join(('slo-gate', 'history', 'list', '--store', held))}` shows those there are"
+        hint = listed if history.records else HOW_ADDED
         raise UsageError(f'holds no session of "{commit}"', held, hint)
     if len({one.commit for one in found}) > 1:
         raise UsageError(f'"{commit}" begins several commits', held, "write more of it")
@@ -254,20 +271,29 @@ def _summary(record: SessionRecord, history: History) -> dict[str, Any]:
 
 
 def _table(records: Sequence[SessionRecord], history: History) -> Iterator[str]:
+    from ..emit.layout import prose
+
     rows = [("time", "commit", "branch", "verdict", "runs", "baseline")]
     for one in records:
         why = history.why_left_out(one)
-        used = f"left out: {why}" if why else "accepted" if one.id in history.accepted else "yes"
+        used = "left out" if why else "accepted" if one.id in history.accepted else "yes"
         time = one.time.replace("T", " ").removesuffix("Z")
         tags = f" {','.join(one.tags)}" if one.tags else ""
         rows.append(
             (time, one.commit[:_SHORT] + tags, one.branch, one.verdict.value, str(len(one.runs)), used)
         )
-    return aligned([[" ".join(cell.split()) for cell in row] for row in rows], {4})
+    head, *lines = aligned([[" ".join(cell.split()) for cell in row] for row in rows], {4})
+    yield head
+    for one, line in zip(records, lines, strict=True):
+        yield line
+        if why := history.why_left_out(one):
+            yield from prose(why, columns(), "    ")
 
 
 def _shown(record: SessionRecord, history: History) -> Iterator[str]:
-    from ..units import SECONDS, SHARE, show as shown
+    from ..emit.layout import table
+    from ..emit.tables import Table
+    from ..units import RATIO, SECONDS, SHARE, show as shown
 
     policy = record.policy
     profile = f", profile {policy.profile}" if policy.profile else ""
@@ -276,24 +302,25 @@ def _shown(record: SessionRecord, history: History) -> Iterator[str]:
     if record.tags:
         yield f"  tags      {', '.join(record.tags)}"
     yield f"  verdict   {record.verdict.value}, exit code {record.exit_code}, by {policy.name}{profile}"
-    yield f"  policy    sha256 {policy.sha256}"
-    yield f"  report    sha256 {record.report_sha256}"
+    yield f"  policy    {policy.sha256}"
+    yield f"  report    {record.report_sha256}"
     why = history.why_left_out(record)
     yield f"  baseline  {f'left out: {why}' if why else 'yes'}"
     rows = [("objective", "level", "verdict", "observed")]
     for one in record.objectives:
-        seen = shown(one.observed, one.unit) if one.observed is not None else "-"
+        unit = SHARE if one.unit == RATIO else one.unit  # of growth: its rule says percent too
+        seen = shown(one.observed, unit) if one.observed is not None else "-"
         rows.append((one.id, one.level.value, one.verdict.value + (", waived" if one.waived else ""), seen))
     yield from aligned(rows, set())
-    rows_ = [("run", "load", "attempted", "failed", "goodput", "P99 TTFT", "P99 TPOT", "P99 E2E")]
+    rows_ = [("load", "failed", "goodput", "P99 TTFT", "P99 TPOT", "P99 E2E", "input")]
     for run in record.runs:
-        counts = (str(run.counts.attempted), str(run.counts.failed)) if run.counts else ("-", "-")
+        failed = f"{run.counts.failed:,} of {run.counts.attempted:,}" if run.counts else "-"
         share = shown(run.goodput, SHARE) if run.goodput is not None else "-"
         found = (run.metrics.get(f"{name}_s") for name in ("ttft", "tpot", "e2e"))
         p99 = [shown(one.p99, SECONDS) if one and one.p99 is not None else "-" for one in found]
         load = str(run.load) if run.load else "-"
-        rows_.append((run.input, load, *counts, share, p99[0], p99[1], p99[2]))
-    yield from aligned(rows_, {2, 3, 4, 5, 6, 7})
+        rows_.append((load, failed, share, p99[0], p99[1], p99[2], run.input))
+    yield from table(Table(rows_[0], tuple(rows_[1:]), frozenset(rows_[0][1:-1])), columns())
 
 
 def _plain(value: Any) -> Any:

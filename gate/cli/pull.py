@@ -92,7 +92,8 @@ def _of_server(client: Any, options: dict[str, Any]) -> Pulled:
     from ..live import Span, pull_server
 
     if options["every"]:
-        raise UsageError("a server has been looking already", "--every", "its windows are --step")
+        hint = "of a server say --step; the URL of a page ends in /metrics"
+        raise UsageError("is for pages, and the URL is that of a server", "--every", hint)
     if options["begin"] and options["length"]:
         raise UsageError("--from and --for say the same twice", "", "leave one out")
     now = round(time.time(), 3)  # as precise as a server answers

@@ -82,7 +82,7 @@ def sessions_of(name: str | None, branch: str | None, last: int | None = None) -
     Raises UsageError where no store is known, and InputError where it has no session of the branch.
     """
     from ..history import load
-    from ._history import store_of
+    from ._history import HOW_ADDED, store_of
 
     store = store_of(name, "name one: a folder, git:BRANCH, or a URL such as s3://bucket/path")
     history = load(store)
@@ -90,7 +90,7 @@ def sessions_of(name: str | None, branch: str | None, last: int | None = None) -
     branch = branch or ("main" if counted["main"] else _most(counted))
     if not counted[branch]:
         held = ", ".join(f"{number} of {one}" for one, number in sorted(counted.items()) if number)
-        hint = f"it holds {held}" if held else "`slo-gate history add --help` says how sessions get there"
+        hint = f"it holds {held}" if held else HOW_ADDED
         raise InputError(f"no session{f' of {branch}' if branch else ''} is there", store.name, hint)
     records = [one for one in history.records if one.branch == branch and one.id not in history.again]
     notes = list(history.notes)

@@ -214,7 +214,7 @@ def figure_table(subject: TrendSubject, load: TrendLoad, *, unicode: bool) -> Ta
             {
                 "figure": label(one.id),
                 "newest": value(one, -1),
-                "median": show(known[(len(known) - 1) // 2], one.unit) if known else "",
+                "median": show(known[(len(known) - 1) // 2], one.unit, one.bounds[-1]) if known else "",
                 _line_title(subject): spark(one.values[-SHOWN:], unicode=unicode),
                 "bound": _bound(one),
             }

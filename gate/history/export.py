@@ -92,7 +92,7 @@ def _parquet(history: History) -> bytes:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        hint = "pip install 'slo-gate[columnar]', or write --format csv"
+        hint = "install the extra `columnar`: python -m pip install pyarrow; or write --format csv"
         raise UsageError(
             "parquet needs the extra `columnar`, which is not installed", "--format", hint
         ) from None

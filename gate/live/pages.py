@@ -26,7 +26,7 @@ def pull_pages(
 
     A look has the time at which it began. A page that does not answer then, or answers late, is told and is
     missing in that look, so that the windows about it are refused. Raises UsageError for a page named twice,
-    InputError where no page ever answered in time.
+    InputError where none answers in time at the first look: without a beginning nothing could pass.
     """
     if len(set(map(named, urls))) < len(urls):
         raise UsageError("a page is named twice", named(urls[0]), "name each page once")
@@ -50,11 +50,10 @@ def pull_pages(
                 notes.append(f"{error.where} at {clock(at)}: {error.message}")
                 continue
             _keep(scrape, named(url).partition("://")[2], at, found)
+        if last and not found:
+            raise InputError(last.message, last.where, last.hint) from None
         if progress:
             progress(look + 1, span.looks)
-    if not found:
-        assert last is not None
-        raise InputError(last.message, last.where, last.hint) from None
     about = {
         "url": " ".join(map(named, urls)),
         "match": "",

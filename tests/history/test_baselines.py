@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from gate import history
-from gate.model import SessionRecord
+from gate.model import SessionRecord, Verdict
 from tests.conftest import Process
 from tests.history import sessions as made
 
@@ -243,12 +243,51 @@ def test_an_empty_store_is_no_baseline(slo_gate: Process, place: Path) -> None:
         report = compared(store, slo_gate, place)
         assert report["baseline"] is None
         rule = next(one for one in report["objectives"] if one["id"] == "regression.ttft.p90")
-        assert rule["verdict"] == "skipped"
+        assert (rule["verdict"], "--baseline" in rule["reason"]) == ("skipped", True)
         assert any("no session of main compares: the store is empty" in note for note in report["notes"])
     (place / "slo.yaml").write_text(
         made.POLICY.decode().replace("regression:", "regression:\n  required: true")
     )
     assert compared("nothing", slo_gate, place)["exit_code"] == 4
+
+
+def test_a_policy_with_a_history_is_not_told_to_name_a_baseline(slo_gate: Process, place: Path) -> None:
+    (place / "slo.yaml").write_text(f"{made.POLICY.decode()}history: {{store: nothing}}\n")
+    report = compared("nothing", slo_gate, place)
+    rule = next(one for one in report["objectives"] if one["id"] == "regression.ttft.p90")
+    assert rule["reason"] == "there is no baseline: the history gave none, the notes say why"
+    assert any("the store is empty" in note for note in report["notes"])
+
+
+def test_a_list_and_a_session_fit_on_a_terminal(
+    records: tuple[SessionRecord, ...], slo_gate: Process, place: Path
+) -> None:
+    passed = records[0]
+    run = passed.runs[0]
+    more = [msgspec.structs.replace(run, sha256=f"{at:064x}", input=f"{at}.csv") for at in range(54)]
+    rule = msgspec.structs.replace(
+        passed.objectives[0], id="regression.tpot.p50", unit="ratio", observed=0.127, verdict=Verdict.FAIL
+    )
+    facts = {"verdict": Verdict.FAIL, "exit_code": 1, "objectives": (*passed.objectives, rule)}
+    long = msgspec.structs.replace(passed, id="", commit="abcdef1", runs=tuple(more), **facts)
+    history.add(history.open_store(str(place / "held")), [long])
+    for words in (("list",), ("show", "abcdef1")):
+        done = slo_gate("history", *words, "--store", "held", cwd=place, COLUMNS="80")
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= 80
+        assert "failed: " in done.stdout
+    assert "12.7%" in done.stdout
+    assert lines[-1].endswith("more lines: -v shows them")
+    whole = slo_gate("history", "show", "abcdef1", "--store", "held", "-v", cwd=place, COLUMNS="80").stdout
+    assert whole.count(".csv") == 54
+
+
+def test_an_empty_store_says_how_it_is_filled(slo_gate: Process, place: Path) -> None:
+    hint = "`slo-gate history add --help` says how sessions get there"
+    assert hint in slo_gate("history", "list", "--store", "held", cwd=place).stdout
+    assert hint in slo_gate("history", "show", "abcdef1", "--store", "held", cwd=place).stderr
 
 
 def test_the_policy_names_its_history(remembered: Path, slo_gate: Process, place: Path) -> None:

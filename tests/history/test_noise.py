@@ -138,6 +138,14 @@ def test_the_command_prints_the_section_that_a_policy_takes(store: str, slo_gate
     assert {one.id.removeprefix("regression."): one.bound for one in rules} == figures
 
 
+def test_a_load_of_one_session_has_no_empty_table(tmp_path: Path, slo_gate: Process) -> None:
+    path = tmp_path / "few"
+    history.add(history.open_store(str(path)), made.sessions(1))
+    said = slo_gate("history", "noise", "--store", str(path), COLUMNS="80").stdout
+    assert "concurrency 16: 1 session fit for a baseline\n  nothing to compare: two sessions" in said
+    assert "figure" not in said
+
+
 def test_init_writes_it(store: str, tmp_path: Path, slo_gate: Process) -> None:
     done = slo_gate("init", "--for", "chat", "--concurrency", "16", "--from-history", store, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

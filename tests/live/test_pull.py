@@ -344,6 +344,14 @@ def test_a_page_that_is_away_at_one_look_is_said(pull: Pull, httpserver: HTTPSer
     assert [len(one["values"]) for one in json.loads(done.stdout)["data"]["result"]] == [2, 2, 2]
 
 
+def test_a_page_that_is_away_at_the_first_look_is_not_waited_for(pull: Pull, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/metrics").respond_with_data("", 404)
+    done = pull(httpserver.url_for("/metrics"), "--for", "30m")  # Process ends what takes so long
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert "answers HTTP 404" in done.stderr
+    assert len(httpserver.log) == 1
+
+
 @pytest.mark.parametrize("body", ["<html></html>", "", "{}", "# TYPE up gauge\nup 1\n", "\x00" * 64])
 def test_a_page_that_is_none_is_exit_3(body: str, pull: Pull, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/metrics").respond_with_data(body, content_type="text/plain")

@@ -57,7 +57,7 @@ def judge(
     """
     asked = [one for one in policy.objectives if one.kind is Kind.REGRESSION]
     if baseline is None:
-        return {one.id: _without(one) for one in asked}, None
+        return {one.id: _without(one, policy) for one in asked}, None
     if baseline.fault:
         fault = f"the baseline cannot be used: {baseline.fault}"
         return {one.id: replace(missing(one, fault), remedy=_MEND) for one in asked}, None
@@ -133,12 +133,11 @@ def _believed(one: Check, setting: Setting, sides: Sides) -> Check:
     return replace(one, reason=f"{one.reason} It holds with the {number:,} doubted requests against it too.")
 
 
-def _without(objective: Objective) -> Check:
+def _without(objective: Objective, policy: Policy) -> Check:
+    where = "the history gave none, the notes say why" if policy.history else "give one with --baseline"
     if objective.required:
-        return missing(
-            objective, "the policy requires a baseline and there is none: give one with --baseline"
-        )
-    return check(objective, Verdict.SKIPPED, "there is no baseline: give one with --baseline")
+        return missing(objective, f"the policy requires a baseline and there is none: {where}")
+    return check(objective, Verdict.SKIPPED, f"there is no baseline: {where}")
 
 
 def _lowered(objective: Objective, sides: Sides) -> Objective:
