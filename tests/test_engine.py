@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gate import engine, readers
 from gate.engine.messages import Task, receive, send
-from gate.engine.processes import Worker
+from gate.engine.processes import Worker, look
 from gate.engine.worker import serve
 from gate.errors import InputError
 from gate.readers.source import Source
@@ -167,3 +171,28 @@ def test_small_sets_are_read_here(tmp_path: Path) -> None:
     assert default is not None
     assert default(sources, None) == {}
     assert engine.elsewhere(1) is None
+
+
+def test_files_are_read_here_where_no_process_can_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        rows(tmp_path, number)
+    here = readers.read([str(tmp_path)])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    there = readers.read([str(tmp_path)], elsewhere=engine.elsewhere(2))
+    assert told(there.runs) == told(here.runs)
+
+
+def test_the_processes_that_start_read_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [Source(rows(tmp_path, number), f"run{number}") for number in range(3)]
+    start, started = subprocess.Popen.__init__, list[object]()
+
+    def first_only(process: subprocess.Popen[bytes], *words: Any, **more: Any) -> None:
+        if started:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(process)
+        start(process, *words, **more)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", first_only)
+    assert set(look(sources, None, 3, several=True)) == set(sources)

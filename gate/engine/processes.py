@@ -23,7 +23,7 @@ _COMMAND = (
 
 
 class Worker:
-    """One process, and the file that it looks at."""
+    """One process, and the file that it looks at. Raises OSError where none can be started."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-I", "-c", _COMMAND, json.dumps(sys.path)]
@@ -69,7 +69,7 @@ class Worker:
 
 
 def look(sources: Sequence[Source], tool: str | None, jobs: int, *, several: bool) -> Mapping[Source, Look]:
-    """Look at files with so many processes, the largest first.
+    """Look at files with so many processes, or as many of them as start, the largest first.
 
     Raises InputError for the file of a process that died.
     """
@@ -79,7 +79,10 @@ def look(sources: Sequence[Source], tool: str | None, jobs: int, *, several: boo
     try:
         with selectors.DefaultSelector() as ready:
             for _ in range(jobs):
-                worker = Worker()
+                try:
+                    worker = Worker()
+                except OSError:  # a limit of processes, memory or open files: those there are do it
+                    break
                 workers.append(worker)
                 assert worker.process.stdout is not None
                 ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
