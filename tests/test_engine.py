@@ -196,3 +196,72 @@ def test_the_processes_that_start_read_all_files(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(subprocess.Popen, "__init__", first_only)
     assert set(look(sources, None, 3, several=True)) == set(sources)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/", {}, None),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/", {"cpu.max": "100000 100000"}, 1),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "100000 100000"}, 1),
+        ("0::/a/b", {"a/b/cpu.max": "100000 100000", "a/cpu.max": "900000 100000"}, 1),
+        ("0::/of/the/machine", {"cpu.max": "100000 100000"}, 1),
+        ("4:memory:/\n3:cpu,cpuacct:/a", {"cpu/a/cpu.cfs_quota_us": "-1"}, None),
+        ("4:memory:/\n3:cpu,cpuacct:/a\n0::/", {"cpu/cpu.cfs_quota_us": "100000"}, 1),
+        ("4:memory:/a\n3:cpuset:/a", {"a/cpu.max": "100000 100000"}, None),
+        ("", {"cpu.max": "100000 100000"}, None),
+        ("0", {"cpu.max": "what is this"}, None),
+    ],
+)
+def test_processors_are_what_a_container_may_use(
+    groups: str, files: Mapping[str, str], quota: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups + "\n")
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+        if name.endswith("quota_us"):
+            path.with_name("cpu.cfs_period_us").write_text("100000\n")
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert engine.cores(tmp_path) == (quota or free)
+
+
+def test_a_quota_between_two_numbers_of_processors_is_the_larger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cpu.max").write_text("250000 100000\n")
+    assert engine.cores(tmp_path) == 3
+
+
+def test_nobody_gets_more_than_eight_processes_without_asking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [Source(tmp_path / f"run{number}.json", f"run{number}.json") for number in range(10)]
+    for source in sources:
+        with (tmp_path / source.name).open("wb") as file:
+            file.truncate(engine.LARGE // 10)  # takes no place on the disk
+    command = tmp_path / "command"  # starts at once, is asked, and ends
+    command.write_text(f"#!/bin/sh\nhead -c 1 > {os.devnull}\n")
+    command.chmod(0o755)
+    start, started = subprocess.Popen.__init__, list[object]()
+
+    def counted(process: subprocess.Popen[bytes], *words: Any, **more: Any) -> None:
+        started.append(process)
+        start(process, *words, **more)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", counted)
+    monkeypatch.setattr(sys, "executable", str(command))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    default = engine.elsewhere(None)
+    assert default is not None
+    with pytest.raises(InputError, match="the process that was reading it ended"):
+        default(sources, None)
+    assert len(started) == min(8, engine.cores())

@@ -121,7 +121,7 @@ policy_options = together(  # read by `chosen_policy`
 )
 _STATE = "State what the files do not: tool_version, model, hardware, interaction, concurrency, request_rate."
 _IGNORE = "Leave out files of this name or path, results and baselines alike; the report says which."
-_JOBS = "Read with N processes. Default: one a core from 200 MB of files on. The report is the same."
+_JOBS = "Read with N processes. Default: one a core (at most 8) from 200 MB on. The report is the same."
 reading_options = together(  # read by `read_results`
     click.option(
         "--tool",
