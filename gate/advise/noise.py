@@ -159,6 +159,17 @@ def _section(loads: Sequence[NoiseLoad]) -> str:
     return "\n".join(("regression:", *lines, "")) if lines else ""
 
 
+def why_no_rule(found: Noise) -> str:
+    """Why no rule of growth follows from the noise; empty where one does."""
+    if found.regression:
+        return ""
+    if found.loads and not any(load.judged for load in found.loads):
+        return "no load was judged"
+    if any(one.max is not None for one in _judged(found.loads) if one.id.split(".")[0] in _METRICS):
+        return f"every max is over {MOST:.0%}, so much do the sessions vary"
+    return "two sessions of two runs or more are the least"
+
+
 def _judged(loads: Sequence[NoiseLoad]) -> Iterator[NoiseFigure]:
     for load in loads:
         if load.judged:

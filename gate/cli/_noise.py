@@ -44,6 +44,7 @@ def command(store: str | None, branch: str | None, runs: int | None, json: bool,
 
 
 def _text(found: Noise) -> Iterator[str]:
+    from ..advise.noise import why_no_rule
     from ..units import SHARE, show as shown
 
     power, confidence = shown(found.power, SHARE), shown(found.confidence, SHARE)
@@ -60,7 +61,7 @@ def _text(found: Noise) -> Iterator[str]:
         yield ""
         yield from found.regression.splitlines()
     else:
-        yield "No rule follows: two sessions of two runs or more are the least."
+        yield f"No rule follows: {why_no_rule(found)}."
     yield from (f"- {note}" for note in found.notes)
 
 

@@ -227,15 +227,14 @@ def _from_history(answers: Answers, store: str) -> Answers:
     """With the rules of growth that the noise of a store bears. Raises UsageError where it bears none."""
     from msgspec.structs import replace
 
-    from ..advise.noise import noise
+    from ..advise.noise import noise, why_no_rule
     from .trend import sessions_of
 
     held = sessions_of(store, None)
     found = noise(held.records, held.store, held.branch, held.left_out)
-    if not found.regression:
-        why = "no rule of growth follows from these sessions: too few were accepted"
+    if why := why_no_rule(found):
         hint = f"see what is left out: `{shlex.join(['slo-gate', 'history', 'list', '--store', held.store])}`"
-        raise UsageError(why, held.store, hint)
+        raise UsageError(f"no rule of growth follows from these sessions: {why}", held.store, hint)
     return replace(answers, regression=found.regression, store=(held.store, held.branch))
 
 

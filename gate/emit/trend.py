@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import Trend, TrendChange, TrendLoad, TrendMove, TrendSeries, TrendSubject
+from ..model import Trend, TrendChange, TrendLoad, TrendMove, TrendSeries, TrendSubject, Verdict
 from ..units import POINTS, SHARE, show
 from . import format as f
 from .layout import capped, prose, table
@@ -83,9 +83,11 @@ def summary(trend: Trend) -> str:
     """How many change points and failing objectives there are."""
     changes = sum(len(load.changes) for subject in trend.subjects for load in subject.loads)
     fails = sum(one.failing > 0 for subject in trend.subjects for one in subject.objectives)
+    verdicts = {one.verdict for subject in trend.subjects for one in subject.objectives}
+    none = "fails" if verdicts - {Verdict.SKIPPED} else "was judged"
     said = [
         f"{changes} change point{'s' * (changes != 1)}" if changes else "no change point",
-        f"{fails} objective{'s fail' if fails != 1 else ' fails'}" if fails else "no objective fails",
+        f"{fails} objective{'s fail' if fails != 1 else ' fails'}" if fails else f"no objective {none}",
     ]
     return ", ".join(said)
 
@@ -207,18 +209,16 @@ def value(series: TrendSeries, at: int) -> str:
 
 def figure_table(subject: TrendSubject, load: TrendLoad, *, unicode: bool) -> Table:
     """One row a figure: the newest, the median, the last SHOWN sessions as a line, and the bound."""
-    rows = []
-    for one in load.series:
-        known = sorted(number for number in one.values if number is not None)
-        rows.append(
-            {
-                "figure": label(one.id),
-                "newest": value(one, -1),
-                "median": show(known[(len(known) - 1) // 2], one.unit, one.bounds[-1]) if known else "",
-                _line_title(subject): spark(one.values[-SHOWN:], unicode=unicode),
-                "bound": _bound(one),
-            }
-        )
+    rows = [
+        {
+            "figure": label(one.id),
+            "newest": value(one, -1),
+            "median": show(one.median, one.unit, one.bounds[-1]) if one.median is not None else "",
+            _line_title(subject): spark(one.values[-SHOWN:], unicode=unicode),
+            "bound": _bound(one),
+        }
+        for one in load.series
+    ]
     return table_of(rows, ("newest", "median", "bound")) if rows else Table(("figure",), ())
 
 
@@ -231,7 +231,7 @@ def _bound(series: TrendSeries) -> str:
     bound = series.bounds[-1] if series.bounds else None
     if bound is None:
         return ""
-    return f"{'>=' if series.id == 'goodput' else '<='} {show(bound, series.unit)}"
+    return f"{series.operator} {show(bound, series.unit)}"
 
 
 def mark_line(subject: TrendSubject, load: TrendLoad) -> str:

@@ -40,6 +40,17 @@ class TrendSeries(Struct, frozen=True, kw_only=True):
     values: tuple[float | None, ...]  # None: not measured there
     bounds: tuple[float | None, ...]  # that the policy had then; None: none, or another load was judged
 
+    @property
+    def median(self) -> float | None:
+        """The median of the values that are known, of an even number the lower one."""
+        known = sorted(value for value in self.values if value is not None)
+        return known[(len(known) - 1) // 2] if known else None
+
+    @property
+    def operator(self) -> str:
+        """How a value stands to a bound that it keeps."""
+        return ">=" if self.id == "goodput" else "<="
+
 
 class TrendMove(Struct, frozen=True, kw_only=True):
     """How a series moved at a change point."""

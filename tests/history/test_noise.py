@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy.stats import nct, t
 
 from gate import history, policy, stats
-from gate.advise.noise import noise
-from gate.model import Kind, Noise
+from gate.advise.noise import noise, why_no_rule
+from gate.model import Kind, Noise, SessionRecord, Verdict
 from tests.conftest import Process
 from tests.history import made
 
@@ -144,6 +145,36 @@ def test_a_load_of_one_session_has_no_empty_table(tmp_path: Path, slo_gate: Proc
     said = slo_gate("history", "noise", "--store", str(path), COLUMNS="80").stdout
     assert "concurrency 16: 1 session fit for a baseline\n  nothing to compare: two sessions" in said
     assert "figure" not in said
+
+
+def test_init_says_no_secret_of_a_store_that_bears_no_rule(tmp_path: Path, slo_gate: Process) -> None:
+    bare = tmp_path / "bare.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(bare)], check=True)
+    history.add(history.open_store(f"git:{bare}#h"), made.sessions(1))
+    done = slo_gate("init", "--for", "chat", "--from-history", f"git:file://u:s3cret@{bare}#h", cwd=tmp_path)
+    assert (done.returncode, "s3cret" in done.stdout + done.stderr) == (2, False)
+    assert f"slo-gate history list --store 'git:file://{bare}#h'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (made.sessions(1), "two sessions of two runs or more are the least"),
+        (made.sessions(30, step=0.0, at_target=False), "no load was judged"),
+        (made.sessions(30, step=0.0, sigma=1.0), "every max is over 25%, so much do the sessions vary"),
+    ],
+    ids=["few", "not judged", "noisy"],
+)
+def test_why_no_rule_follows(kept: list[SessionRecord], why: str, tmp_path: Path, slo_gate: Process) -> None:
+    path = str(tmp_path / "store")
+    calm = [replace(one, verdict=Verdict.PASS, exit_code=0, objectives=()) for one in kept]
+    history.add(history.open_store(path), calm)
+    if "judged" in why:  # no baseline has them, so nothing of them is left
+        assert why_no_rule(noise(calm, path, "main", {})) == why
+        return
+    assert f"No rule follows: {why}." in slo_gate("history", "noise", "--store", path).stdout
+    done = slo_gate("init", "--for", "chat", "--from-history", path, cwd=tmp_path)
+    assert (done.returncode, why in done.stderr) == (2, True)
 
 
 def test_init_writes_it(store: str, tmp_path: Path, slo_gate: Process) -> None:

@@ -311,6 +311,24 @@ def test_few_sessions_are_shown_without_a_change(number: int) -> None:
         assert "P99 TTFT" in shown
 
 
+def test_where_nothing_was_judged_nothing_is_said_to_pass() -> None:
+    found = of(made.sessions(3, at_target=False))
+    assert emitter.summary(found) == "no change point, no objective was judged"
+    assert emitter.summary(of(made.sessions(3))) == "no change point, no objective fails"
+    skipped = [
+        replace(one, objectives=tuple(replace(rule, verdict=Verdict.SKIPPED) for rule in one.objectives))
+        for one in made.sessions(3)
+    ]
+    assert emitter.summary(of(skipped)) == "no change point, no objective was judged"
+
+
+def test_a_session_is_said_to_be_what_is_drawn() -> None:
+    """Of latency a geometric mean of runs, of goodput and error rate a share of the requests of all."""
+    text = page.emit_trend(of(made.sessions(3)))
+    assert "Each session&#39;s geometric mean of its runs" in text
+    assert "Each session&#39;s share of all its requests" in text
+
+
 def test_sessions_without_goodput_counts_or_metrics_are_shown() -> None:
     records = made.sessions(8, goodput=None, counts=None, metrics={}, load=None)
     (subject,) = of(records).subjects

@@ -157,7 +157,7 @@ def _picture(
     return Picture(
         id_,
         f"{title} over sessions",
-        _says(ranges, marks, first),
+        _says(unit, ranges, marks, first),
         v.panel(layers, 240, _WIDTH),
         _numbers(lines, sessions, first),
         wide=True,
@@ -188,8 +188,9 @@ def _marks_layer(marks: Sequence[dict[str, Any]], x: v.Spec) -> v.Spec:
     )
 
 
-def _says(ranges: Sequence[object], marks: Sequence[object], first: int) -> str:
-    said = ["Each session's mean of its runs, in the order of time."]
+def _says(unit: str, ranges: Sequence[object], marks: Sequence[object], first: int) -> str:
+    what = "geometric mean of its runs" if unit == SECONDS else "share of all its requests"
+    said = [f"Each session's {what}, in the order of time."]
     if ranges:
         said.append("Bands: where a change may have happened; lines: the likeliest session.")
     said.append("Dashed: the bound of the policy then.")
