@@ -107,7 +107,7 @@ def history_baseline(
     branch, last = options["base_branch"] or rules.base_branch, options["last"] or rules.last
     allowed = checked_allowed(options)
     opened = open_store(store)
-    if why := _not_trusted(store, env):
+    if why := _not_trusted(opened, env):
         return None, (f"history {opened.name}: not read, {why}",)
     found = Reading(opened)
     baseline, notes = choose_sessions(policy, runs, offered(found, branch, opened.name), last, allowed)
@@ -117,7 +117,7 @@ def history_baseline(
     return baseline, tuple(f"history {opened.name}: {note}" for note in said)
 
 
-def _not_trusted(store: str, env: Mapping[str, str]) -> str:
+def _not_trusted(store: Store, env: Mapping[str, str]) -> str:
     """Why a pull request is not judged by this store: it could have written it itself; empty where it may."""
     from ..history.git import tracked
 
@@ -125,7 +125,7 @@ def _not_trusted(store: str, env: Mapping[str, str]) -> str:
         return ""
     if is_fork(env):
         return "this is a pull request of a fork"
-    return "it is a folder that the pull request itself can change" if tracked(store) else ""
+    return "it is a folder that the pull request itself can change" if tracked(store.name) else ""
 
 
 def _others(found: Reading, branch: str) -> str:

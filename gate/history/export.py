@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..errors import UsageError
-from ..model import METRICS, RecordedMetric, RecordedRun, SessionRecord
+from ..model import (
+    HISTORY_VERSION,
+    METRICS,
+    RecordedMetric,
+    RecordedPolicy,
+    RecordedRun,
+    SessionRecord,
+    Verdict,
+)
 from ..units import printable
 from .stores import History
 
@@ -22,6 +30,24 @@ def _rows(history: History) -> Iterator[dict[str, Any]]:
         session = _session(record, history.why_left_out(record))
         for run in record.runs:
             yield {**session, **_run(run)}
+
+
+def _columns() -> list[str]:
+    """The names of all columns, also of a store without a session."""
+    run = RecordedRun(input="", sha256="", tool="", at_target=False)
+    record = SessionRecord(
+        schema_version=HISTORY_VERSION,
+        time="",
+        commit="",
+        branch="",
+        policy=RecordedPolicy("", ""),
+        report_sha256="",
+        verdict=Verdict.PASS,
+        exit_code=0,
+        objectives=(),
+        runs=(run,),
+    )
+    return [*_session(record, ""), *_run(run)]
 
 
 def _session(record: SessionRecord, left_out: str) -> dict[str, Any]:
@@ -69,11 +95,9 @@ def _run(run: RecordedRun) -> dict[str, Any]:
 def _csv(history: History) -> bytes:
     """A header and a row per run; text of strangers is inert in a spreadsheet and a terminal."""
     text = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
+    writer = csv.DictWriter(text, _columns(), lineterminator="\n")
+    writer.writeheader()
     for row in _rows(history):
-        if writer is None:
-            writer = csv.DictWriter(text, list(row), lineterminator="\n")
-            writer.writeheader()
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue().encode()
 
@@ -97,7 +121,8 @@ def _parquet(history: History) -> bytes:
             "parquet needs the extra `columnar`, which is not installed", "--format", hint
         ) from None
     buffer = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(list(_rows(history))), buffer)
+    rows = list(_rows(history))
+    parquet.write_table(pyarrow.table({name: [row[name] for row in rows] for name in _columns()}), buffer)
     return buffer.getvalue()
 
 

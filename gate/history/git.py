@@ -27,14 +27,16 @@ _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
 _WHO = {"NAME": "slo-gate", "EMAIL": "slo-gate@localhost"}
 # How the checkout reaches its remote: proxies, headers with tokens, keys, other addresses.
 _TRANSPORT = r"^(http|https|credential|url|ssh|core\.sshcommand|protocol)(\.|$)"
-_REJECTED = (
-    "[rejected]",
-    "[remote rejected]",
+_OVERTAKEN = (  # what git and servers say when somebody else was first; hooks and rules say other things
     "fetch first",
     "non-fast-forward",
     "cannot lock ref",
     "failed to update ref",
+    "incorrect old value",
+    "reference already exists",
 )
+_LIMIT_S = 300  # of one command of git
+_SLOW = {"LIMIT": "1000", "TIME": "60"}  # bytes a second over HTTP, and for how many seconds
 
 
 class Branch:
@@ -118,9 +120,9 @@ class Branch:
             if not pushed.returncode:
                 return
             why = pushed.stderr.decode("utf-8", "replace")
-            if not any(word in why for word in _REJECTED):
+            if attempt == _TRIES - 1 or not any(word in why for word in _OVERTAKEN):
                 break
-            time.sleep((0.05 + os.urandom(1)[0] / 1700) * 1.6**attempt)  # somebody else was first
+            time.sleep((0.05 + os.urandom(1)[0] / 1700) * 1.6**attempt)
         raise self._refused("cannot be pushed", pushed)
 
     def _made(self, tip: str, new: Mapping[str, bytes], gone: Sequence[str], message: str) -> str:
@@ -208,7 +210,7 @@ class Branch:
 
 def without_secrets(text: str) -> str:
     """Text without what stands before the @ of a URL, and without its query."""
-    return re.sub(r"(://[^\s?#']*)\?[^\s#']*", r"\1", re.sub(r"(?<=://)[^/@\s]+@", "", text))
+    return re.sub(r"(://[^\s?#']*)\?[^\s#']*", r"\1", re.sub(r"(?<=://)[^/?\s]+@", "", text))
 
 
 def tracked(folder: str) -> bool:
@@ -225,7 +227,7 @@ def _held(folder: Path, *names: str) -> bool:
     words = ("-c", "safe.bareRepository=explicit", "--literal-pathspecs", "ls-files", "--", *names)
     try:
         done = _run(*words, cwd=str(folder))
-    except UsageError:
+    except (UsageError, InputError):
         return True
     if done.returncode:
         return b"not a git repository" not in done.stderr
@@ -248,11 +250,21 @@ def _run(
 ) -> subprocess.CompletedProcess[bytes]:
     whole = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     whole |= {f"GIT_{role}_{what}": said for role in ("AUTHOR", "COMMITTER") for what, said in _WHO.items()}
+    whole = {f"GIT_HTTP_LOW_SPEED_{what}": said for what, said in _SLOW.items()} | whole
     whole |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C", **(env or {})}
     try:
         return subprocess.run(
-            ["git", *words], input=stdin, env=whole, cwd=cwd or None, capture_output=True, check=False
+            ["git", *words],
+            input=stdin,
+            env=whole,
+            cwd=cwd or None,
+            capture_output=True,
+            check=False,
+            timeout=_LIMIT_S,
         )
+    except subprocess.TimeoutExpired:
+        hint = "look at the network and at the server of the repository"
+        raise InputError(f"git has not ended after {_LIMIT_S} s", "git", hint) from None
     except OSError as error:
         why = f"git cannot be started: {error.strerror or error}"
         raise UsageError(why, "git", "install git, or name a folder as the store") from None

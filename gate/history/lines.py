@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..model import (
     HISTORY_VERSION,
     Acceptance,
@@ -43,12 +43,19 @@ _NEAR = 1e-9
 
 
 def encode(line: HistoryLine) -> bytes:
-    """The line with its id, and a line feed. Raises InputError where `faults` names one."""
+    """The line with its id, and a line feed.
+
+    Raises InputError where `faults` names one, and UsageError for text that is no UTF-8.
+    """
     if (fault := next(faults(line), "")) != "":
         raise InputError(f"cannot be recorded: {fault}")
     document = msgspec.to_builtins(line)
     document.pop("id", None)
-    rest = msgspec.json.encode(_stated(document))[1:]
+    try:
+        rest = msgspec.json.encode(_stated(document))[1:]
+    except UnicodeEncodeError:  # a report is JSON: it stands on the command line, or in what CI says
+        hint = "write --branch, --tag and --reason in UTF-8"
+        raise UsageError("a branch, a tag or a reason is no UTF-8", "", hint) from None
     return b'{"id":"%s",' % hashlib.sha256(b"{" + rest).hexdigest().encode() + rest + b"\n"
 
 

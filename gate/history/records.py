@@ -135,13 +135,12 @@ class Measured:
     """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str | None, ...], str] = {}
+        self._held: dict[tuple[str, ...], str] = {}
 
     def again(self, record: SessionRecord) -> str:
         """The commit of the newer session that has a run of this one; empty where it is the first."""
-        policy = record.policy
-        where = record.branch, policy.name, policy.profile
-        marks = [(*where, mark) for mark in measurements(record)]
+        # Another profile judges the same runs anew; another policy is another thing that is followed.
+        marks = [(record.branch, record.policy.name, mark) for mark in measurements(record)]
         first = next((self._held[mark] for mark in marks if mark in self._held), "")
         for mark in marks:
             self._held.setdefault(mark, record.commit[:12])

@@ -389,6 +389,12 @@ def test_an_export_has_a_row_of_every_run(
     assert table["ttft_p90_s"] == [record.runs[0].metrics["ttft_s"].p90 for record in records]
 
 
+def test_an_export_of_no_session_has_its_header(remembered: Path, slo_gate: Process, place: Path) -> None:
+    words = ("history", "export", "--format", "csv", "--store")
+    full, empty = (slo_gate(*words, store, cwd=place).stdout for store in (str(remembered), "empty"))
+    assert empty == full.splitlines()[0] + "\n"
+
+
 def test_a_formula_in_an_export_is_text(remembered: Path, slo_gate: Process, place: Path) -> None:
     shutil.copytree(remembered, place / "kept")
     data = made.report(place / "odd.csv", made.rows(5, 1.0, model="=HYPERLINK(x)"))

@@ -173,7 +173,7 @@ def test_other_ci_systems_have_requests_and_forks_too(known: dict[str, str], for
 
 
 @pytest.mark.parametrize("who", ["us", "stranger", "queue"])
-@pytest.mark.parametrize("kind", ["tracked", "linked", "pointed", "cached"])
+@pytest.mark.parametrize("kind", ["tracked", "url", "linked", "pointed", "cached"])
 def test_a_pull_request_reads_no_folder_that_it_can_change(
     who: str,
     kind: str,
@@ -201,7 +201,13 @@ def test_a_pull_request_reads_no_folder_that_it_can_change(
     for name, value in env(tmp_path, QUEUE if who == "queue" else PULL, request(who)).items():
         monkeypatch.setenv(name, value)
     named = "cache/store" if kind in ("linked", "pointed") else "store"
-    words = ("check", "new.csv", "--set", "hardware=H100", "--history", named, "--json", "out.json")
+    words = ["check", "new.csv", "--set", "hardware=H100", "--json", "out.json"]
+    if kind == "url":  # of a policy; what stands on the command line is a path by then
+        (place_ / "slo.yaml").write_bytes(
+            made.POLICY + b"history: {store: file://store, base_branch: main}\n"
+        )
+    else:
+        words += ["--history", named]
     slo_gate(*words, cwd=place_)
     report = json.loads((place_ / "out.json").read_text())
     read = kind == "cached" and who != "stranger"

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gate import _schemas, history
-from gate.errors import InputError
+from gate.errors import InputError, UsageError
 from gate.model import (
     HISTORY_VERSION,
     Acceptance,
@@ -279,6 +279,48 @@ def test_what_is_accepted_in_its_own_second_is_accepted_to_every_reader(
         history.add(store, [accepted])
         assert [why for _, why in history.Reading(store)] == [""] * (before + 1)
         store.remove([history.name_of(one) for one in history.load(store).acceptances])
+
+
+@pytest.mark.parametrize(("other", "counted"), [("nightly", 5), ("a policy of its own", 10)])
+def test_another_profile_measures_nothing_anew(
+    other: str, counted: int, tmp_path: Path, record: SessionRecord
+) -> None:
+    """Five sessions judged by two profiles are five; by two policies they are five of each."""
+    store = history.open_store(str(tmp_path))
+    policy = record.policy
+    night = {"profile": other} if other == "nightly" else {"name": other}
+    for at in range(5):
+        runs = tuple(
+            msgspec.structs.replace(
+                run, sha256=hashlib.sha256(f"{at}{name}".encode()).hexdigest(), metrics={}
+            )
+            for name, run in enumerate(record.runs)
+        )
+        for asked in (
+            msgspec.structs.replace(policy, profile="pr"),
+            msgspec.structs.replace(policy, **night),
+        ):
+            digest = hashlib.sha256(f"{at}{asked}".encode()).hexdigest()
+            one = msgspec.structs.replace(record, policy=asked, runs=runs, report_sha256=digest)
+            history.add(store, [one])
+    found = history.load(store)
+    assert len(found.records) == 10
+    assert sum(not found.why_left_out(one) for one in found.records) == counted
+
+
+def test_what_is_no_utf_8_is_refused_with_a_sentence(tmp_path: Path, record: SessionRecord) -> None:
+    """A name of the command line: the system hands bytes that are no UTF-8 as lone surrogates."""
+    name = b"b\xff".decode("utf-8", "surrogateescape")
+    accepted = Acceptance(
+        schema_version=1, time=TIME, commit=COMMIT, sessions=(record.report_sha256,), reason=name
+    )
+    tagged, branched = (
+        msgspec.structs.replace(record, **{key: said}) for key, said in (("tags", (name,)), ("branch", name))
+    )
+    for line in (accepted, tagged, branched):
+        with pytest.raises(UsageError, match="is no UTF-8"):
+            history.add(history.open_store(str(tmp_path / "store")), [line])
+    assert not (tmp_path / "store").exists()
 
 
 def test_two_records_of_a_report_are_one_to_every_reader(tmp_path: Path, record: SessionRecord) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from gate import history
+from gate.errors import InputError
+from gate.history import git
 from gate.model import SessionRecord
 from tests.conftest import ROOT
 from tests.history.test_baselines import bare, records, reports  # noqa: F401 fixtures
@@ -70,6 +73,44 @@ def test_the_same_record_by_two_at_once_is_there_once(seed: Path, tmp_path: Path
     both = [writer(str(tmp_path / "store"), seed, "same", 50) for _ in range(2)]
     assert said(both[0]) == said(both[1]) == kept(str(tmp_path / "store"))
     assert len(list((tmp_path / "store").iterdir())) == 50
+
+
+def test_what_a_hook_declines_is_pushed_once(
+    records: tuple[SessionRecord, ...],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Only who was overtaken tries again."""
+    store = bare(tmp_path / "bare.git")
+    hook = tmp_path / "bare.git" / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho x >> {tmp_path}/tries\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(InputError, match="pre-receive hook declined"):
+        history.add(history.open_store(store), records[:1])
+    assert (tmp_path / "tries").read_text() == "x\n"
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git, "_LIMIT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"git:http://127.0.0.1:{silent.getsockname()[1]}/x.git#slo-history"
+        begun = time.monotonic()
+        with pytest.raises(InputError, match="git has not ended after 1 s"):
+            history.load(history.open_store(url))
+        assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("git:https://user:p@ss@host/x#b", "git:https://host/x#b"),
+        ("git:https://t0ken@host/x@y.git#b", "git:https://host/x@y.git#b"),
+        ("fatal: https://h:1/x?k=a@b is not", "fatal: https://h:1/x is not"),
+        ("git:git@host:x.git#b", "git:git@host:x.git#b"),
+    ],
+)
+def test_what_stands_before_the_last_at_of_a_host_is_no_name(text: str, plain: str) -> None:
+    assert git.without_secrets(text) == plain
 
 
 @pytest.mark.parametrize("kind", ["folder", "branch"])
