@@ -426,6 +426,29 @@ def test_one_measurement_under_ten_commits_is_one_session(
     assert (done.returncode, f"accept {newest}" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("fact", [{"model": "other-70b"}, {"interaction": "batch"}, {"input_tokens": 500.0}])
+def test_what_the_results_do_not_say_is_not_mixed(
+    fact: dict[str, Any], records: tuple[SessionRecord, ...], slo_gate: Process, place: Path
+) -> None:
+    """Of two benchmarks in turn the newer one is taken: of twelve sessions the six of odd numbers."""
+    kept = []
+    for at, record in enumerate(records[:12]):
+        own = {"interaction": "streaming-chat", **({} if at % 2 else fact)}
+        runs = tuple(msgspec.structs.replace(run, **own) for run in record.runs)
+        kept.append(msgspec.structs.replace(record, runs=runs))
+    history.add(history.open_store(str(place / "kept")), kept)
+    rows = [line.split(",") for line in made.rows(999, 1.2).splitlines()]
+    (place / "new.csv").write_text("\n".join(",".join((*row[:3], row[4], row[5], row[7])) for row in rows))
+    words = ("check", "new.csv", "--history", "kept", "--set", "hardware=H100", "--json", "out.json")
+    slo_gate(*words, cwd=place)
+    report = json.loads((place / "out.json").read_text())
+    assert report["baseline"]["sessions"] == 6
+    (note,) = [note for note in report["notes"] if "compared with" in note]
+    assert all((made.commit(at)[:12] in note) is bool(at % 2) for at in range(12))
+    (note,) = [note for note in report["notes"] if "left out" in note]
+    assert note.endswith(" newer sessions")
+
+
 def test_a_commit_is_meant_before_an_id(
     records: tuple[SessionRecord, ...], slo_gate: Process, place: Path
 ) -> None:

@@ -29,22 +29,25 @@ def choose_sessions(
     judged = {digest for run in runs for digest in (run.sha256, run.content_sha256)}
     sessions = {run.session for run in runs if run.session}
     taken: list[Remembered] = []
+    pool: list[Prepared] = []
     others: dict[str, list[str]] = {}
     for session in offered:
         if len(taken) == last:
             break
-        if why := _why_not(session, chosen.runs, policy, allowed, judged, sessions):
+        every = [prepare(run, policy) for run in session.runs]
+        why = _why_not(session, every, chosen.runs, policy, allowed, judged, sessions)
+        if why or (why := _other_than(pool, every, chosen.runs, allowed)):
             others.setdefault(why, []).append(session.name)
         elif first := next((one for one in taken if one.results & session.results), None):
             others.setdefault(f"holds a run of the session of {first.name}", []).append(session.name)
         else:
             taken.append(session)
+            pool += every
     notes = list(_left_out(others))
     if not taken:
         return None, tuple(notes)
-    every = [prepare(run, policy) for one in taken for run in one.runs]
     try:
-        base = same_benchmark(chosen.runs, every, allowed, [])
+        base = same_benchmark(chosen.runs, pool, allowed, [])
     except InputError as error:
         return None, (*notes, f"the sessions do not compare together: {error.message}")
     names = ", ".join(one.name for one in taken)
@@ -52,8 +55,23 @@ def choose_sessions(
     return Baseline(tuple(one.run for one in base), allowed=allowed, remembered=True), tuple(notes)
 
 
+def _other_than(
+    pool: Sequence[Prepared], every: Sequence[Prepared], judged: Sequence[Prepared], allowed: frozenset[str]
+) -> str:
+    """Why a session is not of the benchmark of the newer ones, where the judged runs leave it open."""
+    column = "input_tokens"
+    known = any(one.lengths(column) is not None or one.stated(column) is not None for one in judged)
+    try:
+        if pool:
+            same_benchmark(pool, every, allowed | {"load"} | ({column} if known else set()), [])
+    except InputError as error:
+        return error.message.removeprefix("the baseline is of ").removesuffix("results") + "newer sessions"
+    return ""
+
+
 def _why_not(
     session: Remembered,
+    every: Sequence[Prepared],
     judged: Sequence[Prepared],
     policy: Policy,
     allowed: frozenset[str],
@@ -67,7 +85,6 @@ def _why_not(
         return session.left_out
     if other := next(_other_workload(session.workload, policy.workload, allowed), ""):
         return f"another workload: {other}"
-    every = [prepare(run, policy) for run in session.runs]
     try:
         refuse_itself(judged, Baseline(session.runs), every)
     except InputError:
