@@ -20,6 +20,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _QUERY = re.compile(r"[?#][^/]*=")  # elsewhere a `?` is a glob
 _MAGIC = re.compile(r"[*?[]")
 _WEB = ("http", "https")
+_BUCKETS = ("s3", "s3a", "gs", "gcs")  # a path begins with the name of one, which is there before its files
 _NEEDS = {"gs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs", "abfs": "adlfs"}
 _INSTALL = "python -m pip install fsspec s3fs aiohttp"
 
@@ -162,6 +163,18 @@ def _is_there(store: Any, place: str, kind: str = "") -> bool:
         return store.info(place)["type"] in (kind or ("file", "directory"))
     except FileNotFoundError:
         return False
+
+
+def absent(url: str) -> str:
+    """Why nothing can be below a URL; empty where something is or may be. Raises OSError and UsageError."""
+    store, place = _opened(url)
+    bucket = place.partition("/")[0]
+    with _Plainly():
+        if _is_there(store, place, "file"):
+            return "it is a file, not a folder"
+        if url.partition("://")[0] in _BUCKETS and not _is_there(store, bucket):
+            return f"there is no bucket {bucket}"
+    return ""
 
 
 def _url(scheme: str, name: str) -> str:

@@ -125,7 +125,7 @@ def _not_trusted(store: Store, env: Mapping[str, str]) -> str:
         return ""
     if is_fork(env):
         return "this is a pull request of a fork"
-    return "it is a folder that the pull request itself can change" if tracked(store.name) else ""
+    return "it is a place that the pull request itself can change" if tracked(store.name) else ""
 
 
 def _others(found: Reading, branch: str) -> str:
@@ -262,12 +262,13 @@ def now() -> str:
 
 
 def utc(text: str, option: str) -> str:
-    """A time that somebody wrote, in UTC to the second. Raises UsageError."""
+    """A time that somebody wrote, in UTC to the second; UTC where no zone is said. Raises UsageError."""
     from datetime import datetime, timedelta, timezone
 
     hint = "write it like 2027-01-12T08:00:00Z, or leave it out"
     try:
         stated = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
+        stated = stated if stated.tzinfo else stated.replace(tzinfo=timezone.utc)
         found = stated.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         raise UsageError(f'"{text}" is no ISO 8601 time', option, hint) from None

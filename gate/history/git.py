@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
+from urllib.parse import unquote
 
 from ..errors import InputError, UsageError
 from .lines import MOST_BYTES
@@ -213,13 +214,35 @@ def without_secrets(text: str) -> str:
     return re.sub(r"(://[^\s?#']*)\?[^\s#']*", r"\1", re.sub(r"(?<=://)[^/?\s]+@", "", text))
 
 
-def tracked(folder: str) -> bool:
-    """Whether a repository has files of this folder, or a link on the way; also where git cannot tell."""
-    if not os.path.isdir(folder):  # noqa: PTH112 it may be a URL, which pathlib would change
+def tracked(store: str) -> bool:
+    """Whether a repository has files of this store, or a link on the way; also where git cannot tell.
+
+    Of a folder, or of a repository (or bundle) that `git:PATH#BRANCH` names by its path.
+    """
+    if store.startswith(PREFIX):
+        return _tracked_repository(store.removeprefix(PREFIX).rpartition("#")[0])
+    if not os.path.isdir(store):  # noqa: PTH112 it may be a URL, which pathlib would change
         return False
-    path = Path(folder).absolute()
+    path = Path(store).absolute()
+    return _held(path.resolve()) or _tracked_link(path)
+
+
+def _tracked_repository(remote: str) -> bool:
+    if not remote or git_lines("config", "--get", f"remote.{remote}.url"):
+        return False  # a remote by its name: the configuration of git is no file of a commit
+    root = git_lines("rev-parse", "--show-toplevel")
+    path = Path(*root, unquote(remote.removeprefix("file://"))).absolute()
+    if "://" in str(remote.removeprefix("file://")) or not os.path.lexists(path):
+        return False
+    there = path.resolve()
+    # Asked from above: inside of it git would look at the repository itself.
+    return _held(there.parent, there.name) or _tracked_link(path)
+
+
+def _tracked_link(path: Path) -> bool:
+    """Whether a commit holds a link on the way to a place."""
     links = [one for one in (path, *path.parents) if one.is_symlink()]
-    return _held(path.resolve()) or any(_held(one.parent.resolve(), one.name) for one in links)
+    return any(_held(one.parent.resolve(), one.name) for one in links)
 
 
 def _held(folder: Path, *names: str) -> bool:

@@ -24,7 +24,15 @@ class Objects:
         except OSError as error:
             raise self._refused(error) from None
         self._paths = {name: path for name, path in found.items() if "/" not in name}
+        if not found and (why := self._absent()):
+            raise InputError(f"cannot be used as a store of history: {why}", self.name, "check the URL")
         return list(self._paths)
+
+    def _absent(self) -> str:
+        try:
+            return remote.absent(self.name)
+        except OSError as error:
+            raise self._refused(error) from None
 
     def _found(self) -> Iterator[tuple[Path, str]]:
         for place in remote.find(self.name):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gate import history
+from gate.errors import InputError
 from gate.model import SessionRecord, Verdict
 from tests.conftest import Process
 from tests.history import sessions as made
@@ -81,7 +82,7 @@ def s3() -> Iterator[str]:
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("bench")
+    s3fs.S3FileSystem().makedirs("bench", exist_ok=True)  # it outlives its server, in this process
     yield "s3://bench/history"
     for name, value in before.items():
         os.environ.pop(name)
@@ -141,6 +142,20 @@ def test_an_object_store_of_fsspec_holds_the_same(records: Any, remembered: Path
     assert history.load(store) == history.load(history.open_store(str(remembered)))
     store.remove(store.names())
     assert history.load(history.open_store("memory://bench/history")).records == ()
+
+
+def test_a_place_that_can_hold_nothing_is_no_empty_store(s3: str) -> None:
+    """A bucket with a slip in its name had no session, so that nothing was compared."""
+    with pytest.raises(InputError, match="there is no bucket nobucket"):
+        history.load(history.open_store("s3://nobucket/history"))
+    assert history.load(history.open_store(f"{s3}/not-yet")).records == ()
+
+
+def test_an_object_is_no_store() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/slip/history.json", b"{}")
+    with pytest.raises(InputError, match="it is a file, not a folder"):
+        history.load(history.open_store("memory://slip/history.json"))
 
 
 def test_the_baseline_is_the_last_thirty_of_the_base_branch(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gate import history
-from gate.cli._history import is_fork, is_request, place, why_not_written
+from gate.cli._history import is_fork, is_request, place, utc, why_not_written
 from gate.errors import UsageError
 from tests.conftest import Process
 from tests.history import sessions as made
-from tests.history.test_baselines import records, remembered, reports  # noqa: F401 fixtures
+from tests.history.test_baselines import bare, records, remembered, reports  # noqa: F401 fixtures
 
 SHA, HEAD = "a" * 40, "b" * 40
 GITHUB = {
@@ -173,7 +174,7 @@ def test_other_ci_systems_have_requests_and_forks_too(known: dict[str, str], for
 
 
 @pytest.mark.parametrize("who", ["us", "stranger", "queue"])
-@pytest.mark.parametrize("kind", ["tracked", "url", "linked", "pointed", "cached"])
+@pytest.mark.parametrize("kind", ["tracked", "url", "linked", "pointed", "cached", "bare", "bundle"])
 def test_a_pull_request_reads_no_folder_that_it_can_change(
     who: str,
     kind: str,
@@ -192,6 +193,16 @@ def test_a_pull_request_reads_no_folder_that_it_can_change(
     history.open_store(str(kept)).write(
         {name: data for name, data in store.read(store.names()) if isinstance(data, bytes)}
     )
+    if kind in ("bare", "bundle"):  # the change commits a repository, or a file that git fetches from too
+        history.open_store(bare(tmp_path / "bare.git")).write(
+            {name: data for name, data in store.read(store.names()) if isinstance(data, bytes)}
+        )
+        if kind == "bare":
+            shutil.copytree(tmp_path / "bare.git", place_ / "own.git")
+            (place_ / "own.git" / "refs" / "kept").write_text("")  # git commits no empty folder
+        else:
+            words_ = ["bundle", "create", str(place_ / "own.git"), "slo-history"]
+            subprocess.run(["git", *words_], cwd=tmp_path / "bare.git", check=True, capture_output=True)
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
     if kind in ("linked", "pointed"):  # a folder above the store is a link of the change
         (place_ / "cache").symlink_to("kept")
@@ -201,6 +212,7 @@ def test_a_pull_request_reads_no_folder_that_it_can_change(
     for name, value in env(tmp_path, QUEUE if who == "queue" else PULL, request(who)).items():
         monkeypatch.setenv(name, value)
     named = "cache/store" if kind in ("linked", "pointed") else "store"
+    named = "git:./own.git#slo-history" if kind in ("bare", "bundle") else named
     words = ["check", "new.csv", "--set", "hardware=H100", "--json", "out.json"]
     if kind == "url":  # of a policy; what stands on the command line is a path by then
         (place_ / "slo.yaml").write_bytes(
@@ -213,3 +225,15 @@ def test_a_pull_request_reads_no_folder_that_it_can_change(
     read = kind == "cached" and who != "stranger"
     assert (report["baseline"] is not None) is read
     assert any("not read" in note for note in report["notes"]) is not read
+
+
+def test_a_time_without_a_zone_is_utc_wherever_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pull --from` takes it: one command line gives one record on every machine."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert utc("2026-01-12T08:00:00", "--time") == "2026-01-12T08:00:00Z"
+        assert utc("2026-01-12T08:00:00-05:00", "--time") == "2026-01-12T13:00:00Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
