@@ -152,6 +152,7 @@ def tell(report: str, mode: str, token: str) -> dict[str, str]:
     if (join := given("comment-join")) not in ("", "false"):
         words.append("--join" if join == "true" else f"--join={join}")
     words += [f"--page={page}"] if (page := page_url()) else []
+    words += [f"--trend={given('trend-url')}"] if given("trend-url") else []
     words += ["--check-run"] if BOOLEANS.get(given("check-run")) else []
     known = {**os.environ, "GITHUB_TOKEN": token}
     try:
@@ -229,10 +230,9 @@ def comment_mode() -> str:
         raise InputError(f"pr-number is {shown(number)}; write a number, or leave it out")
     for name in ("check-run", "upload-artifact"):
         switch(name)
-    if given("page-url") and not LINK.fullmatch(given("page-url")):
-        raise InputError(
-            f"page-url is {shown(given('page-url'))}; write an address that begins with https://"
-        )
+    for name in ("page-url", "trend-url"):
+        if given(name) and not LINK.fullmatch(given(name)):
+            raise InputError(f"{name} is {shown(given(name))}; write an address that begins with https://")
     event = os.environ.get("GITHUB_EVENT_NAME", "")
     return mode if number or event.startswith(("pull_request", "workflow_run")) else "never"
 

@@ -807,6 +807,7 @@ def test_a_check_that_is_killed_is_an_error_with_a_code_that_is_documented(tmp_p
         ("PR_NUMBER", "9" * 5000, 'pr-number is "999'),
         ("PR_NUMBER", "\uff17", 'pr-number is "\\uff17"'),
         ("PAGE_URL", "javascript:x", 'page-url is "javascript:x"; write an address'),
+        ("TREND_URL", "javascript:x", 'trend-url is "javascript:x"; write an address'),
         ("UPLOAD_ARTIFACT", "yes", 'upload-artifact is "yes"; write true or false'),
         ("REPORT_JSON", "slo.yaml/r.json", 'there is no room for a report at "slo.yaml/r.json"'),
     ],

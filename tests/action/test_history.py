@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from tests.action.runner import Ran, act, repository, rows
+from tests.action.runner import act, repository, rows
 from tests.publish.forges import FakeGitHub
 
 POLICY = """version: 1
@@ -61,7 +61,7 @@ def held(branch: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory, branch: Path) -> dict[str, tuple[Ran, dict[str, Any], int]]:
+def ran(tmp_path_factory: pytest.TempPathFactory, branch: Path) -> dict[str, Any]:
     """Each event after the others: its run, its report, and how many sessions there are then."""
     found = {}
     with HTTPServer() as server:
@@ -76,6 +76,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory, branch: Path) -> dict[str, tup
                 "history": f"git:{branch}#slo-history",
                 "history-write": "auto",
                 "report-json": "r.json",
+                "comment": "always",
+                "trend-url": "https://reports.example/trend.html",
             }
             steps = [
                 {"id": "gate", "name": "gate", "uses": "./", "continue-on-error": True, "with": inputs},
@@ -85,6 +87,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, branch: Path) -> dict[str, tup
             done = act(folder, steps, api=forge.url, event=event, payload=payload, KEPT=str(out), **env)
             assert out.is_file(), done.log
             found[name] = done, json.loads(out.read_text(encoding="utf-8")), len(held(branch))
+            found[f"{name} comments"] = list(forge.bodies)
     return found
 
 
@@ -110,6 +113,12 @@ def test_a_pull_request_compares_and_adds_nothing(ran: dict[str, Any]) -> None:
     (rule,) = [one for one in report["objectives"] if one["id"] == "regression.ttft.p90"]
     assert rule["observed"] == pytest.approx(0.2)  # 120 ms against 100 ms
     assert "nothing added: the event is pull_request" in done.part("gate")
+
+
+def test_the_comment_of_a_pull_request_links_to_the_trend(ran: dict[str, Any]) -> None:
+    assert ran["branch comments"] == []
+    (body,) = ran["same comments"]
+    assert "[trend](https://reports.example/trend.html)" in body
 
 
 def test_a_pull_request_of_a_fork_reads_nothing_and_writes_nothing(ran: dict[str, Any]) -> None:

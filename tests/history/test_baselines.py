@@ -121,6 +121,9 @@ def holds_the_same(store: str, records: Any, remembered: Path, slo_gate: Process
     assert listed(store, slo_gate, place) == listed(str(remembered), slo_gate, place)
     folder = compared(str(remembered), slo_gate, place)
     assert same(compared(store, slo_gate, place), store) == same(folder, str(remembered))
+    trends = [slo_gate("trend", name, "--format", "json", cwd=place) for name in (store, str(remembered))]
+    assert trends[0].stdout == trends[1].stdout
+    assert json.loads(trends[0].stdout)["sessions"] == 60
 
 
 def test_a_branch_of_a_bare_repository_holds_the_same(
